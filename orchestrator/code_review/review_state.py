@@ -47,7 +47,7 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.tool_registry import MAX_SHOWN_TOOLS
-from orchestrator.engine.types import AgentSpec, Json, Rubric, ToolCall, ToolResult
+from orchestrator.engine.types import AgentSpec, Json, Rubric, Skill, ToolCall, ToolResult
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 
@@ -140,6 +140,7 @@ class ReviewState:
         lead_summary: the lead's summary at the end; may be empty.
         summary_note: why the lead has given none, or what of it was left out; may be empty.
         assignment: which agent reviews which files; None offline.
+        packs: agent → the knowledge packs that its model is shown.
         seams: agent → what its files and those of others of its role share.
         diffs: the numbered diffs of the changed files, once they were asked for; see
             ``reviewer_assignment.diffs_by_path``.
@@ -170,6 +171,7 @@ class ReviewState:
     lead_summary: str = ""
     summary_note: str = ""
     assignment: Assignment | None = None
+    packs: dict[str, tuple[Skill, ...]] = field(default_factory=dict)
     seams: Mapping[str, Sequence[str]] = field(default_factory=dict)
     diffs: Mapping[str, NumberedFileDiff] | None = None
     not_in_opening: Mapping[str, NumberedFileDiff] = field(default_factory=dict)

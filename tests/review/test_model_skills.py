@@ -163,7 +163,7 @@ async def test_packs_go_to_the_finders_whom_they_concern_and_to_nobody_else(tmp_
         ({"a.py": "import sqlalchemy\n", "web/a.tsx": "export const a = 1\n",
           "A.java": "class A {}\n"},
          {"python-async-and-orm", "typescript-react-and-prisma", "java-and-spring"}),
-        ({"a.py": "async def a():\n    pass\n",
+        ({"a.py": "async def a(b):\n    await b\n",
           "a.go": 'package a\n\nimport "net/http"\n\nvar _ = http.NoBody\n'},
          {"python-async-and-orm", "go-concurrency-and-errors", "http-apis"}),
         ({"shop/migrations/0002_a.py": "from django.db import migrations\n",
@@ -228,6 +228,22 @@ async def test_of_four_packs_the_three_with_most_changed_lines_are_given(tmp_pat
     assert text.count("Nobody rounds twice.") == 3
     _, verdict = await one_agent(tmp_path / "2", base, {"old.py": None})
     assert given(verdict) == ("few", "most", "old"), "a deleted file counts with its old text"
+
+
+async def test_of_a_pack_only_items_are_sent_that_the_changed_files_use(tmp_path: Path) -> None:
+    items = "## Hooks\nClean up.\nWords: useEffect useState\n\n## Zero\nNot null.\n"
+    base = {path: text + items for path, text in pack("ours", "*.js *.ts").items()}
+    base |= {path: text + "Words: round\n" for path, text in pack("theirs", "*.js").items()}
+    text, verdict = await one_agent(tmp_path, base, {"a.js": "export const a = 1\n"})
+    assert given(verdict) == ("ours",), "no item of the other one is for the file"
+    assert "## Zero\nNot null." in text
+    assert "Clean up." not in text
+    hook = {"a.js": 'import { useEffect } from "react"\n'}
+    text, verdict = await one_agent(tmp_path / "2", base, hook)
+    assert "## Hooks\nClean up.\n" in text
+    assert "Words:" not in text
+    _, verdict = await one_agent(tmp_path / "3", base, {"tests/test_a.js": hook["a.js"]})
+    assert given(verdict) == (), "a test chooses none"
 
 
 @pytest.mark.attack("a change brings its own knowledge pack")

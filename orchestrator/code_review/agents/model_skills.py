@@ -1,14 +1,14 @@
 """What an agent's model is shown of skills: playbooks for its files, and knowledge packs.
 
-Playbooks are cut to what a model judges by. Code chooses the packs from what changed: base says
-which files each is for, and the text of a change decides nothing else.
+Playbooks are cut to what a model judges by. Code chooses packs, and their items, from what changed:
+base says which files each is for, and the text of a change decides nothing else.
 """
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks.check_io import decode_text
@@ -32,8 +32,30 @@ _MANIFEST = re.compile(
     r"(?:[^/]+/){0,2}(?:package\.json|(?:Cargo|pyproject)\.toml|go\.mod|setup\.\w+)"
 )
 _NAMED = re.compile(r"""(?m)^[ \t]*(?:"?name"?\s*[=:]\s*|module\s+)(["']?)([\w@./-]+)\1,?\s*$""")
+_ITEM = re.compile(r"(?m)^(?=## )")
+_WORDS = re.compile(r"(?m)^Words: (.+)\n?")
 LEAD_TOOLS = ("propose_plan",)
 """What they answer is in the lead's first message where code assigns the files."""
+
+
+class _Text(Struct, frozen=True):
+    """A changed file's text, as packs are chosen by it.
+
+    Attributes:
+        own: the packages that base defines, whose names do not count.
+    """
+
+    text: str
+    changed_lines: int
+    own: Collection[str]
+
+    def has(self, words: Collection[str]) -> bool:
+        """Whether one of these words is in it, or there are none."""
+        return not words or any(
+            re.search(rf"(?<!\w){re.escape(word)}(?!\w)", self.text)
+            for word in words
+            if self.own.isdisjoint({word, re.split(r"[.(]", word)[0]})
+        )
 
 
 async def choose_packs(state: ReviewState) -> None:
@@ -42,26 +64,45 @@ async def choose_packs(state: ReviewState) -> None:
     if assignment is None or assignment.tier == "trivial":  # that is read without any skill
         return
     packs = [skill for skill in skills.values() if skill.scope.topics]
-    lines: dict[str, Counter[str]] = {pack.name: Counter() for pack in packs}
+    covered: dict[str, dict[str, _Text]] = {pack.name: {} for pack in packs}
     own_packages = await _own_packages(state)
     for file in state.given.workspace.change.files:
-        for pack in await _packs_of(state, file, packs, own_packages):
-            lines[pack.name][file.path] = len(file.added) + len(file.removed)
+        named = [pack for pack in packs if matches(file.path, pack.scope.files)]
+        if text := await _read(state, file, own_packages) if named else None:
+            for pack in named:
+                if text.has(pack.scope.words):
+                    covered[pack.name][file.path] = text
     own = {share.agent: share.paths for share in assignment.shares}
-    chosen: dict[str, tuple[str, ...]] = {}
     for name in state.examiners:
-        own_skills = state.agent(name).skills
-        topics = {topic for skill in own_skills for topic in skill.requires.categories}
-        listed = {skill.name for skill in own_skills}
-        covered = {
-            pack.name: sum(lines[pack.name][path] for path in own.get(name, lines[pack.name]))
-            for pack in packs
-            if pack.name not in listed and (not topics or topics.intersection(pack.scope.topics))
-        }
-        ranked = sorted(filter(covered.get, covered), key=lambda pack: (-covered[pack], pack))
-        if ranked:
-            chosen[name] = tuple(ranked[:MAX_PACKS])
+        if found := list(_packs_for(state.agent(name), packs, covered, own.get(name))):
+            found.sort(key=lambda entry: (-entry[0], entry[1].name))
+            state.packs[name] = tuple(pack for _, pack in found[:MAX_PACKS])
+    chosen = {name: tuple(pack.name for pack in given) for name, given in state.packs.items()}
     state.assignment = replace(assignment, packs=chosen)
+
+
+def _packs_for(
+    spec: AgentSpec,
+    packs: Iterable[Skill],
+    covered: Mapping[str, Mapping[str, _Text]],
+    paths: Iterable[str] | None,
+) -> Iterator[tuple[int, Skill]]:
+    """The packs for an agent with these files, as it is shown them: changed lines, pack.
+
+    Args:
+        covered: pack → path → text, of all files.
+        paths: None: it has all files.
+    """
+    topics = {topic for skill in spec.skills for topic in skill.requires.categories}
+    listed = {skill.name for skill in spec.skills}
+    for pack in packs:
+        if pack.name not in listed and (not topics or topics.intersection(pack.scope.topics)):
+            having = covered[pack.name]
+            texts = [
+                having[path] for path in (having if paths is None else paths) if path in having
+            ]
+            if text := _keep_items(pack.text, texts):
+                yield sum(one.changed_lines for one in texts), replace(pack, text=text)
 
 
 async def _own_packages(state: ReviewState) -> Collection[str]:
@@ -75,27 +116,27 @@ async def _own_packages(state: ReviewState) -> Collection[str]:
     return {name.casefold() for name in own}
 
 
-async def _packs_of(
-    state: ReviewState, file: ChangedFile, packs: Iterable[Skill], own: Collection[str]
-) -> Collection[Skill]:
-    """The packs for a file, by its name and, where that does not tell, by words in its text."""
+async def _read(state: ReviewState, file: ChangedFile, own: Collection[str]) -> _Text | None:
+    """The text of a file that chooses packs: one that is reviewed, and no test."""
     workspace, blob = state.given.workspace, file.new_blob or file.old_blob
-    named = [pack for pack in packs if matches(file.path, pack.scope.files)]
-    if not (named and blob and (file.added or file.removed)) or workspace.left_out(file):
-        return ()
-    if not any(pack.scope.words for pack in named):
-        return named
-    text = decode_text(await workspace.contents.read(blob))
-    words = {
-        pack.name: [w for w in pack.scope.words if not {w, re.split(r"[.(]", w)[0]} & {*own}]
-        for pack in named
-    }
-    return [
-        pack
-        for pack in named
-        if not pack.scope.words
-        or any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) for word in words[pack.name])
+    changed = len(file.added) + len(file.removed)
+    if not (blob and changed) or workspace.left_out(file) or kind_of(file.path) == "test":
+        return None
+    return _Text(decode_text(await workspace.contents.read(blob)), changed, own)
+
+
+def _keep_items(pack: str, texts: Sequence[_Text]) -> str:
+    """A pack's text with the items for these files; empty if none is.
+
+    An item may end in a line of words; then one of the files must have one.
+    """
+    title, *items = _ITEM.split(pack)
+    kept = [
+        _WORDS.sub("", item)
+        for item in items
+        if any(text.has(("".join(_WORDS.findall(item))).split()) for text in texts)
     ]
+    return "".join([title, *kept]).rstrip() if kept or (texts and not items) else ""
 
 
 def for_model(
@@ -123,14 +164,13 @@ def for_model(
         or _concerns(state, skill.scope, names)
         or not found.isdisjoint(skills[skill.name].tools)
     ]
-    packs = state.assignment.packs.get(spec.name, ()) if state.assignment else ()
     playbooks = [
         skill
         if skill.scope.topics
         else replace(skill, text=keep_judgment(skills[skill.name].text, offered, known))
         for skill in wanted or spec.skills
     ]
-    shown = (*_say_once(playbooks), *(skills[name] for name in packs))
+    shown = (*_say_once(playbooks), *state.packs.get(spec.name, ()))
     return replace(spec, prompt=drop_mentions(spec.prompt, known - offered), skills=shown)
 
 
