@@ -66,6 +66,10 @@ _UNDERLINE = re.compile(r"([=~^\"-])\1{2,}")
 _WORD = re.compile(r"\w")
 _HEADINGS = read_table(__file__, "guidance_headings.yaml")
 _TAKING_PART = re.compile(rf"(?i)\b(?:{'|'.join(_HEADINGS['taking_part'])})(?!\w)")
+_OF_CHANGES, _OF_WORK = (
+    re.compile(rf"(?i)\b(?:{'|'.join(_HEADINGS[kind])})(?!\w)")
+    for kind in ("of_changes", "of_work")
+)
 _LANGUAGES = {name: tuple(ends.split()) for name, ends in _HEADINGS["languages"].items()}
 _COMMA = re.compile(r",(?![^{}]*\})")
 """Between globs, not between the alternatives of one."""
@@ -105,8 +109,8 @@ class Guidance(Struct, frozen=True):
         )
 
     def numbered(self) -> Iterator[str]:
-        """The lines that are shown, each with its number."""
-        for at in self.kept[: self.shown]:
+        """The lines with text that are shown, each with its number."""
+        for at in filter(lambda at: self.lines[at].strip(), self.kept[: self.shown]):
             yield f"{self.first_line + at}: {_shorten(self.lines[at])}"
 
 
@@ -243,8 +247,10 @@ def _fit(found: Iterable[Guidance], changed: Collection[str]) -> Iterator[Guidan
             yield one
             continue
         room, shown = min(FILE_CHARACTERS, left), 0
-        general = posixpath.basename(one.path) in _GENERAL
-        kept = tuple(_concerning(one.lines, changed) if general else range(len(one.lines)))
+        name, kept = posixpath.basename(one.path), tuple(range(len(one.lines)))
+        if name in _GENERAL:
+            guide = name.startswith("CONTRIBUTING")
+            kept = tuple(_concerning(one.lines, changed, for_people=guide))
         for at in kept:
             size = len(_shorten(one.lines[at])) + len("1234: \n")
             room -= size
@@ -268,27 +274,54 @@ def _why_cut(one: Guidance) -> str:
     return "; ".join(why)
 
 
-def _concerning(lines: Sequence[str], changed: Collection[str]) -> Iterator[int]:
+def _concerning(
+    lines: Sequence[str], changed: Collection[str], *, for_people: bool
+) -> Iterator[int]:
     """The indexes of the lines of sections that concern these files.
 
     A section is left out with those below it if its heading is about how to take part in the
     project, or names only languages that none of the files has. One that names a file, or its
-    directory, stays.
+    directory, stays. A heading without text is left out.
+
+    Args:
+        for_people: it tells how to contribute; where headings say what a change has to be like,
+            only these and those below count.
     """
     places = {*changed, *(f"{folder}/" for path in changed if (folder := posixpath.dirname(path)))}
     headings = [*_headings(lines), (len(lines), 0)]
     yield from range(headings[0][0])
-    left_out_below = 0
-    for (first, level), (end, _) in pairwise(headings):
+    kinds = [_concerns_changes(lines[first]) for first, _ in headings[:-1]]
+    if kinds and [level for _, level in headings].count(headings[0][1]) == 1:
+        kinds[:1] = [None]  # the title of the page
+    rest = not (for_people and True in kinds)  # whether sections count that do not tell
+    sections: list[tuple[int, int, int]] = []
+    left_out_below, decided = 0, 0
+    inherited: bool | None = None
+    for ((first, level), (end, _)), kind in zip(pairwise(headings), kinds, strict=True):
         if left_out_below and level > left_out_below:
             left_out = True
         else:
             left_out, left_out_below = _is_foreign(lines[first], changed), 0
-        text = "\n".join(lines[first:end])
-        if left_out and not any(place in text for place in places):
+        if for_people and (kind is not None or level <= decided):
+            decided, inherited = level, kind
+        names_place = any(place in "\n".join(lines[first:end]) for place in places)
+        if names_place and inherited is not False:
+            sections.append((first, end, level))
+        elif left_out:
             left_out_below = left_out_below or level
-        else:
+        elif rest if inherited is None else inherited:
+            sections.append((first, end, level))
+    for (first, end, level), (_, _, below) in pairwise([*sections, (0, 0, 0)]):
+        if below > level or any(map(_WORD.search, lines[first + 1 : end])):
             yield from range(first, end)
+
+
+def _concerns_changes(heading: str) -> bool | None:
+    """Whether it says what a change has to be like; None: it does not tell."""
+    if _OF_WORK.search(heading):
+        return False
+    named = any(name in heading.split() for name in _LANGUAGES)
+    return True if named or _OF_CHANGES.search(heading) else None
 
 
 def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -215,6 +215,56 @@ async def test_sections_that_do_not_concern_the_change_are_left_out(
     assert found["REVIEW.md"].shown == len(found["REVIEW.md"].lines)
 
 
+PEOPLE = """\
+# Contributing guidelines
+
+Thank you!
+
+## Your first change
+
+Fork it.
+
+## Development
+
+### Running tests
+
+Call make in shop/.
+
+### Coding style
+
+Use tabs.
+
+#### Imports
+
+None of shop/.
+
+## Security
+
+### Review process
+
+Two people.
+"""
+
+
+async def test_of_a_guide_for_contributors_what_a_change_has_to_be_like_is_shown(
+    tmp_path: Path,
+) -> None:
+    agents = "# Agents\n\n## Empty\n\n## Full\n\n### Nothing\n\n### Rule\n\nNo globals.\n\n## End\n"
+    work = PEOPLE.replace("Coding style", "Setup").replace("Imports", "Clone")
+    base = {"CONTRIBUTING.md": PEOPLE, "AGENTS.md": agents, "docs/CONTRIBUTING.md": work}
+    found = await guidance_of(change(tmp_path, base, {"shop/a.py": "1\n"}))
+    shown = {
+        path: [line.partition(": ")[2] for line in one.numbered()] for path, one in found.items()
+    }
+    assert shown == {
+        "CONTRIBUTING.md": ["### Coding style", "Use tabs.", "#### Imports", "None of shop/."],
+        "AGENTS.md": ["# Agents", "## Full", "### Rule", "No globals."],
+        "docs/CONTRIBUTING.md": [
+            "# Contributing guidelines", "Thank you!", "## Your first change", "Fork it.",
+        ],
+    }  # fmt: skip
+
+
 async def test_guidance_that_does_not_fit_is_cut_and_named(tmp_path: Path) -> None:
     line = "Every function has a test. " * 3 + "\n"
     long = line * 200
@@ -273,7 +323,7 @@ async def test_agents_are_shown_it_with_numbers_and_the_verdict_lists_it(tmp_pat
     model = team()
     verdict = await with_model(repo, model)
     opening = opening_of(model)
-    assert "AGENTS.md:\n  1: # Rules\n  2: \n  3: Constants are Final.\n" in opening
+    assert "AGENTS.md:\n  1: # Rules\n  3: Constants are Final.\n" in opening
     assert opening.index("Guidance of the repository itself") < opening.index("AGENTS.md:")
     (entry,) = verdict.guidance
     assert (entry.path, entry.lines, entry.shown, len(entry.sha256)) == ("AGENTS.md", 3, 3, 64)
