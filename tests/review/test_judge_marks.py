@@ -147,7 +147,7 @@ async def test_a_judge_is_shown_the_first_of_everything_and_told_how_much_there_
                 Skipped(path="a", tool="ruff", why="died", gap=True),
                 Skipped(path="b", why="a lock file", gap=False),
             ],
-            checked=[Checked("a.py", ("qa",), ())],
+            checked=[Checked("f001.md", ("qa",), ())],
         ),
         given=SimpleNamespace(workspace=SimpleNamespace(change=SimpleNamespace(files=files))),
         iterations=[SimpleNamespace(plan=SimpleNamespace(summary="adds files" if more else ""))],
@@ -157,18 +157,21 @@ async def test_a_judge_is_shown_the_first_of_everything_and_told_how_much_there_
     assert shown.get("change") == ("adds files" if more else None)
     assert len(shown["files"]) == 200
     assert shown["files"][0] == "f000.md: added, docs, +0 -0"
-    assert (shown["files_not_shown"], shown["findings_not_shown"]) == (more, 2 * more)
+    left = [shown.get(name, 0) for name in ("files_not_shown", "findings_not_shown")]
+    assert left == [more, 2 * more]
     assert [one["title"] for one in shown["findings"]] == [f"t{n}" for n in range(60)]
-    assert not {"fix_suggestion", "because_of", "cwe", "proofs"} & shown["findings"][0].keys()
+    unused = {"confidence", "category", "rule", "cwe"}  # no criterion asks for them
+    empty = {"fix_suggestion", "because_of", "proofs", "side"}
+    assert not (unused | empty) & shown["findings"][0].keys()
     assert shown["code"] == code
     # What the code repeats is not quoted.
-    assert shown["findings"][0]["evidence"].get("quote") == (None if more else "q")
+    assert shown["findings"][0].get("quote") == (None if more else "q")
     assert around == [(state, found[0:120:2], 3)]
     assert [len(shown[name]) for name in ("rejected", "gaps_of_agents", "ruled_out")] == [60] * 3
     assert shown["gaps"] == [{"path": "a", "tool": "ruff", "why": "died"}]
-    assert shown["gaps_of_agents"][0] == {"agent": "qa", "path": "p", "tool": "t", "why": "w0"}
-    assert shown["ruled_out"][0]["agent"] == "qa"
-    assert shown["checked"] == ["a.py"]
+    assert shown["gaps_of_agents"][0] == {"path": "p", "tool": "t", "why": "w0"}
+    assert shown["ruled_out"][0] == {"path": "x0", "question": "q", "why": "so"}
+    assert shown["files_not_checked"][:2] == ["f000.md", "f002.md"]
 
 
 def test_a_prover_takes_part_where_a_model_and_tests_can_run() -> None:

@@ -163,7 +163,8 @@ async def test_a_score_counts_by_its_evidence_and_in_the_order_of_the_rubric(
     def judge(request: Request) -> Response:
         asked = facts(request)
         assert [c["id"] for c in asked["criteria"]][:2] == ["correctness-depth", "risk-focus"]
-        assert (asked["files_not_shown"], asked["findings_not_shown"]) == (0, 0)
+        empty = {"files_not_shown", "files_not_checked", "findings_not_shown", "rejected", "gaps"}
+        assert not empty & asked.keys()
         (shell,) = [item["id"] for item in asked["findings"] if item["start_line"] == 8]
         cited = [
             ("correctness-depth", "tool", "read_file", "7:     # This is safe"),

@@ -69,6 +69,16 @@ async def test_a_diff_shows_the_number_of_each_line_and_the_riskiest_file_first(
         shown = {whole.split("\n")[0]}
         rest = (await look.git_diff({}, shown)).split("\n")
         again = await look.git_diff({"path": "auth/login.py"}, shown)
+        new = await look.read_file({"path": "auth/login.py"}, shown)
+        gone = await look.read_file(
+            {"path": "gone.txt", "side": "base"}, {"diff --git a/gone.txt b/gone.txt"}
+        )
+        unseen = await look.read_file({"path": "auth/login.py"})
+        part = await look.read_file({"path": "app.py", "end": 1}, {one.split("\n")[0]})
+    assert new == "auth/login.py is added: your first message has all of it in the diff"
+    assert gone == "gone.txt is deleted: your first message has all of it in the diff"
+    assert unseen.endswith("\n1: check = True")
+    assert part.endswith("\n1: line 1")
     files = [line for line in whole.split("\n") if line.startswith("diff --git")]
     assert [line.rpartition(" b/")[2] for line in files] == [
         "auth/login.py", "app.py", "gone.txt", "new name.txt",

@@ -7,7 +7,7 @@ from msgspec import to_builtins
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.catalog.shared_literals import OFFLINE, is_as_severe
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.code_review.agent_report_contracts import JudgedCriterion, JudgeReport, as_form
 from orchestrator.code_review.agents.briefs import (
@@ -201,49 +201,48 @@ def _abstention(error: str, judged: JudgedCriterion) -> CriterionMark:
 
 
 async def judge_evidence(state: ReviewState) -> dict[str, object]:
-    """What the judge is shown of a review."""
-    synthesis, workspace = state.synthesis, state.given.workspace
-    change, groups = workspace.change, group_alike(synthesis.findings, proven=True)
-    reports = list(read_reports(state.team()))
-    ruled_out = {
-        (one.path, one.question): {"agent": report.agent, **to_builtins(one)}
-        for report in reports
-        for one in report.form.ruled_out
-    }
-    agents_gaps = [
-        {"agent": one.agent, **to_builtins(gap)} for one in reports for gap in one.form.gaps
-    ]
+    """What the judge is shown of a review; what is empty is left out, except ``findings``.
+
+    It sees the code around findings at medium and above, and what others quote.
+    """
+    synthesis, files = state.synthesis, by_risk(state.given.workspace.change.files)
+    groups = group_alike(synthesis.findings, proven=True)
+    reports = [report.form for report in read_reports(state.team())]
+    ruled_out = {(one.path, one.question): one for form in reports for one in form.ruled_out}
+    gaps = [_without_empty(**to_builtins(gap)) for form in reports for gap in form.gaps]
+    checked = {one.path for one in synthesis.checked}
     firsts = [first for first, *_ in groups[:SHOWN_FINDINGS]]
-    code = await code_around(state, firsts, LINES_AROUND)
+    grave = [one for one in firsts if is_as_severe(one.severity, "medium")]
+    code = await code_around(state, grave, LINES_AROUND)
     quoted = {(part["path"], part["side"]) for part in code if part["lines"]}
-    purpose = state.iterations[0].plan.summary  # empty where no lead plans
-    return {
-        **({"change": purpose} if purpose else {}),
-        "files": [describe_file(file) for file in by_risk(change.files)[:SHOWN_FILES]],
-        "files_not_shown": max(0, len(change.files) - SHOWN_FILES),
-        "findings": [
-            {**_shown(first, quoted), **name_alike(others)}
-            for first, *others in groups[:SHOWN_FINDINGS]
-        ],
+    shown = {
+        "change": state.iterations[0].plan.summary,  # empty where no lead plans
+        "files": [describe_file(file) for file in files[:SHOWN_FILES]],
+        "files_not_shown": max(0, len(files) - SHOWN_FILES),
+        "files_not_checked": [f.path for f in files if f.path not in checked][:SHOWN_FILES],
         "code": code,
         "findings_not_shown": sum(map(len, groups[SHOWN_FINDINGS:])),
         "rejected": [describe_rejected(entry) for entry in synthesis.rejected[:SHOWN_FINDINGS]],
         "gaps": [
-            {"path": skip.path, "tool": skip.tool, "why": skip.why}
+            _without_empty(path=skip.path, tool=skip.tool, why=skip.why)
             for skip in synthesis.skipped
             if skip.gap
         ],
-        "gaps_of_agents": agents_gaps[:SHOWN_FINDINGS],
-        "ruled_out": [*ruled_out.values()][:SHOWN_FINDINGS],
-        "checked": [checked.path for checked in synthesis.checked],
+        "gaps_of_agents": gaps[:SHOWN_FINDINGS],
+        "ruled_out": [*map(to_builtins, ruled_out.values())][:SHOWN_FINDINGS],
     }
+    findings = [
+        {**_shown(first, quoted), **name_alike(others)}
+        for first, *others in groups[:SHOWN_FINDINGS]
+    ]
+    return {"findings": findings} | {name: value for name, value in shown.items() if value}
 
 
-_SHOWN = {
-    "id", "severity", "confidence", "title", "detail", "category", "path", "start_line",
-    "end_line", "evidence", "reported_by", "reports", "objections", "fix_suggestion", "because_of",
-    "rule", "cwe", "support", "cause_quote", "guideline", "proofs", "remarks",
-}  # fmt: skip
+_SHOWN = (
+    "id", "severity", "title", "detail", "path", "start_line", "end_line", "reported_by",
+    "reports", "objections", "fix_suggestion", "because_of", "support", "cause_quote", "guideline",
+    "proofs", "remarks", "quote", "side",
+)  # fmt: skip
 
 
 def _shown(finding: Finding, quoted: Collection[tuple[str, str]]) -> dict[str, Any]:
@@ -254,18 +253,20 @@ def _shown(finding: Finding, quoted: Collection[tuple[str, str]]) -> dict[str, A
     """
     known = {finding.title, finding.detail}
     fields: dict[str, Any] = to_builtins(finding)
-    if (finding.path, finding.evidence.side) in quoted:
-        del fields["evidence"]["quote"]
     fields["proofs"] = [_proof_shown(proof) for proof in finding.proofs]
     fields["reports"] = [
         {name: value for name, value in report.items() if value and str(value) not in known}
         for report in fields["reports"]
     ]
-    return {
-        name: value
-        for name, value in fields.items()
-        if name in _SHOWN and value not in (None, "", [], ())
-    }
+    place, base = (finding.path, finding.evidence.side), finding.evidence.side == "base"
+    fields["quote"] = "" if place in quoted else finding.evidence.quote
+    fields["side"] = "base" if base else ""
+    return {name: fields[name] for name in _SHOWN if fields[name] not in (None, "", [], ())}
+
+
+def _without_empty(**fields: str | None) -> dict[str, str]:
+    """The fields with a text."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def _proof_shown(proof: Proof) -> dict[str, str]:

@@ -58,7 +58,7 @@ class NavigationTool:
             InputError: what cannot be looked at, in words.
         """
         seen = self._focus.diffs_shown.get(context.agent, ())  # a first message always stays
-        more = [seen] if self.spec.name == "git_diff" else []
+        more = [seen] if self.spec.name in {"git_diff", "read_file"} else []
         return Observation(await self._act(arguments, *more))
 
 
@@ -83,10 +83,14 @@ class Navigation:
         """All of them."""
         return [NavigationTool(spec, getattr(self, spec.name), focus) for spec in SPECS]
 
-    async def read_file(self, arguments: Mapping[str, Json]) -> str:
-        """Numbered lines of one file."""
+    async def read_file(self, arguments: Mapping[str, Json], seen: Container[str] = ()) -> str:
+        """Numbered lines of one file, unless its diff is the whole text and was seen."""
         side = arguments.get("side", "head")
         path = await self._workspace.known_path(arguments["path"])
+        file = self._workspace.files.get(path)
+        one_sided = file is not None and file.status == {"head": "added", "base": "deleted"}[side]
+        if file and one_sided and f"diff --git a/{path} b/{path}" in seen:
+            return f"{path} is {file.status}: your first message has all of it in the diff"
         entry = (await self._workspace.contents.paths(side)).get(path)
         if entry is None:
             raise InputError(f"{path} does not exist in {side}")
