@@ -296,6 +296,7 @@ class IterationFocus(Struct):
         shown: id → fingerprint of the findings that agents have been shown.
         targets: fingerprint → the finding as a target of responses.
         shares: agent → the files that code assigns to it; empty: the lead assigns them.
+        concerned: specialist → the files that concern it, where a model leads and assigns them.
         diffs_shown: agent → the first lines of the diffs that its first message has.
         fixes: the data that proofs of patches compare with.
         criteria: those that the judge is asked to score.
@@ -312,6 +313,7 @@ class IterationFocus(Struct):
     shown: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, FindingTarget] = field(default_factory=dict)
     shares: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    concerned: Mapping[str, Sequence[str]] = field(default_factory=dict)
     diffs_shown: dict[str, Set[str]] = field(default_factory=dict)
     fixes: FixFocus = field(default_factory=FixFocus)
     criteria: Sequence[Criterion] = ()

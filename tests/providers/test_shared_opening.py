@@ -59,7 +59,7 @@ Reviewed = tuple[Verdict, list[ReceivedRequest]]
 def reviewed(portal: BlockingPortal, repo: Path) -> Reviewed:
     """A review of a silent team, one of which calls the tool of another first."""
     script = {**silent(), "judge": [judges()]}
-    script["docs"] = [tool_call_reply(("propose_plan", {})), reports(summary="LGTM")]
+    script["security"] = [tool_call_reply(("git_log", {})), reports(summary="LGTM")]
     with (
         pytest.MonkeyPatch.context() as patch,
         serving(portal, patch, "anthropic", script) as server,
@@ -160,13 +160,13 @@ def test_the_judge_reads_findings_and_names_of_files_and_not_the_whole_change(
     text = str(judge.body)
     assert "app.py: modified, code, +" in text
     assert "Text evaluated as code" in text
-    assert not [said for said in ("diff --git", "Rules for reports", "SpecialistReport", "propose_plan")
+    assert not [said for said in ("diff --git", "Rules for reports", "SpecialistReport", "git_blame")
                 if said in text]  # fmt: skip
     assert {tool["name"] for tool in judge.body["tools"]} == {"read_file", "search", "git_diff"}
 
 
 def test_a_call_of_another_agents_tool_is_refused_and_no_gap(reviewed: Reviewed) -> None:
     verdict, requests = reviewed
-    assert any("refused: docs has no tool propose_plan" in str(seen.body) for seen in requests)
-    assert {agent.status for agent in verdict.agents if agent.agent == "docs"} == {"ok"}
-    assert "propose_plan" not in {skip.tool for skip in verdict.skipped}
+    assert any("refused: security has no tool git_log" in str(seen.body) for seen in requests)
+    assert {agent.status for agent in verdict.agents if agent.agent == "security"} == {"ok"}
+    assert "git_log" not in {skip.tool for skip in verdict.skipped}

@@ -84,7 +84,7 @@ def judges(score: float | None = 1.0, missing: Sequence[str] = ()) -> Response:
 def team(**other: Sequence[ServerReply]) -> dict[str, Sequence[ServerReply]]:
     """What a whole team says in one iteration; ``other`` agents' lines replace these."""
     return {
-        "lead": [tool_call_reply(("propose_plan", {})), plans(), sums_up()],
+        "lead": [tool_call_reply(("git_log", {})), plans(), sums_up()],
         "security": [
             tool_call_reply(("read_file", {"path": "app.py"}), ("search", {"pattern": "eval"})),
             reports(summary="One.", findings=[FINDING], checked=["app.py"]),

@@ -35,7 +35,7 @@ _NAMED = re.compile(r"""(?m)^[ \t]*(?:"?name"?\s*[=:]\s*|module\s+)(["']?)([\w@.
 _ITEM = re.compile(r"(?m)^(?=## )")
 _WORDS = re.compile(r"(?m)^Words: (.+)\n?")
 LEAD_TOOLS = ("propose_plan",)
-"""What they answer is in the lead's first message where code assigns the files."""
+"""What they answer is in the lead's first message where a model leads."""
 
 
 class _Text(Struct, frozen=True):
@@ -153,7 +153,7 @@ def for_model(
     if not state.runtime.opening:
         return spec
     skills = state.given.catalog.skills
-    ours = {*ANALYZERS, *(LEAD_TOOLS if state.shares else ())}
+    ours = {*ANALYZERS, *LEAD_TOOLS}
     offered = {name for name in spec.tools if name not in ours and find_tool(state, spec, name)}
     known = {*TOOLS, *spec.tools}
     found = set[str]() if names is None else _tools_with_findings(state, names)

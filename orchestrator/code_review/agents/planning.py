@@ -45,6 +45,7 @@ def lead_brief(state: ReviewState) -> str:
         iteration=focus.number,
         **_present(
             shares={share.agent: list(share.paths) for share in state.shares},
+            proposed=dict(focus.concerned) if focus.retry is None else {},
             notes=list(change.notes),
             missing=dict(focus.retry or {}),
             wanted=list(focus.missing_evidence),
@@ -76,9 +77,9 @@ def plan_by_code(state: ReviewState) -> ReviewPlan:
 def read_plan(state: ReviewState, result: LoopResult) -> ReviewPlan:
     """The lead's plan, corrected so that policy and every changed file are covered.
 
-    A file that it neither assigns nor skips with a reason goes to every specialist. The files of a
-    required check that code has not run go to the agents with its tools. A question to an agent
-    that does not exist goes to another one. If the lead failed, all specialists get all files.
+    A file that it neither assigns nor skips with a reason goes to each specialist that it concerns,
+    and so do all if the lead failed. The files of a required check that code has not run go to the
+    agents with its tools. A question to an agent that does not exist goes to another one.
     """
     everything = reviewable_paths(state)
     known = set(everything)
@@ -106,10 +107,11 @@ def read_plan(state: ReviewState, result: LoopResult) -> ReviewPlan:
     planned = {path for task in accepted for path in task.paths}
     skips = [s for s in proposed.skips if s.path in known - planned and s.why.strip()]
     planned |= {skip.path for skip in skips}
-    if forgotten := [path for path in everything if path not in planned]:
-        accepted += [
-            PlannedTask(agent=agent, paths=forgotten) for agent in state.given.settings.specialists
-        ]
+    forgotten = [path for path in everything if path not in planned]
+    specialists = state.given.settings.specialists
+    for agent, own in (state.focus.concerned or dict.fromkeys(specialists, forgotten)).items():
+        if paths := [path for path in forgotten if path in own]:
+            accepted.append(PlannedTask(agent=agent, paths=paths))
     if not state.runtime.opening:  # otherwise code has run them on every file
         accepted += _tasks_for_required_checks(state, accepted)
     return replace(proposed, tasks=accepted + redirected, skips=skips)

@@ -109,6 +109,8 @@ async def assign(
         state.journal.note(NOTE, to_builtins(decided))
     state.assignment = decided
     state.focus.shares = {share.agent: share.paths for share in state.assignment.shares}
+    if not decided.shares:
+        state.focus.concerned = _concerns(state, diffs, _reviewed(state))
     if decided.tier == "trivial":
         shrink(state, responds=any(call.result.findings for call in calls) or bool(state.carried))
     if len({share.role for share in decided.shares}) < len(decided.shares):

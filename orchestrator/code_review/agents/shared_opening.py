@@ -109,9 +109,8 @@ def _common_tools(state: ReviewState) -> tuple[str, ...]:
 
     A provider's cache depends on equal tools; the executor decides which agent may call which.
     """
-    wanted = {tool for agent in _readers(state) for tool in agent.tools} - ANALYZERS.keys()
-    if state.shares:
-        wanted -= {*LEAD_TOOLS}
+    wanted = {tool for agent in _readers(state) for tool in agent.tools}
+    wanted -= {*ANALYZERS, *LEAD_TOOLS}
     return tuple(name for name in state.runtime.executor.registry.specs() if name in wanted)
 
 
