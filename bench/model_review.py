@@ -6,7 +6,7 @@ Prints each figure with its goal: true findings with the usual slips that reach 
 that do, duplicates, invented critical findings that block though a colleague refutes them, requests before a
 specialist's report, a team's tokens and money over those of one agent, input tokens of a trivial change, and required checks that do not run.
 Exits 1 when a goal is missed. All tokens and money count the judge. A team is the generalist with security
-beside it, as code forms it; for comparison, ``--pattern team``: a lead, four specialists and a summary, also with
+beside it, as code forms it; for comparison, ``--pattern team``: a lead, the specialists concerned and a summary, also with
 three on a cheap model, which pay for an opening of their own (docs/decisions/0015-use-one-model-for-a-team.md).
 """
 
@@ -103,7 +103,7 @@ def main() -> int:
                 figure = f"{what} input tokens of {whose}"
                 table.row(figure, f"<= {goal:,}", f"{tokens:,}", tokens <= goal)
         table.ratios("a team", team, single, goals=True)
-        table.ratios("a lead and four specialists", led, single)
+        table.ratios("a lead and the specialists concerned", led, single)
         table.ratios("these, three on fast,", mixed, single)
         for looks, what in ((0, "a report at once"), (1, "one look-up")):
             tokens = kit.trivial_tokens(folder / f"trivial{looks}", looks=looks)

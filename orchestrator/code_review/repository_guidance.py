@@ -67,8 +67,8 @@ _WORD = re.compile(r"\w")
 _HEADINGS = read_table(__file__, "guidance_headings.yaml")
 _TAKING_PART = re.compile(rf"(?i)\b(?:{'|'.join(_HEADINGS['taking_part'])})(?!\w)")
 _OF_CHANGES, _OF_WORK = (
-    re.compile(rf"(?i)\b(?:{'|'.join(_HEADINGS[kind])})(?!\w)")
-    for kind in ("of_changes", "of_work")
+    re.compile(rf"(?i)\b(?:{'|'.join(names)})(?!\w)")
+    for names in ([*_HEADINGS["of_changes"], *_HEADINGS["languages"]], _HEADINGS["of_work"])
 )
 _LANGUAGES = {name: tuple(ends.split()) for name, ends in _HEADINGS["languages"].items()}
 _COMMA = re.compile(r",(?![^{}]*\})")
@@ -250,7 +250,7 @@ def _fit(found: Iterable[Guidance], changed: Collection[str]) -> Iterator[Guidan
         name, kept = posixpath.basename(one.path), tuple(range(len(one.lines)))
         if name in _GENERAL:
             guide = name.startswith("CONTRIBUTING")
-            kept = tuple(_concerning(one.lines, changed, for_people=guide))
+            kept = tuple(_concerning(one.lines, changed, guide=guide))
         for at in kept:
             size = len(_shorten(one.lines[at])) + len("1234: \n")
             room -= size
@@ -274,9 +274,7 @@ def _why_cut(one: Guidance) -> str:
     return "; ".join(why)
 
 
-def _concerning(
-    lines: Sequence[str], changed: Collection[str], *, for_people: bool
-) -> Iterator[int]:
+def _concerning(lines: Sequence[str], changed: Collection[str], *, guide: bool) -> Iterator[int]:
     """The indexes of the lines of sections that concern these files.
 
     A section is left out with those below it if its heading is about how to take part in the
@@ -284,33 +282,28 @@ def _concerning(
     directory, stays. A heading without text is left out.
 
     Args:
-        for_people: it tells how to contribute; where headings say what a change has to be like,
-            only these and those below count.
+        guide: for contributors; where headings say what a change has to be like, only these and
+            those below count.
     """
     places = {*changed, *(f"{folder}/" for path in changed if (folder := posixpath.dirname(path)))}
     headings = [*_headings(lines), (len(lines), 0)]
     yield from range(headings[0][0])
-    kinds = [_concerns_changes(lines[first]) for first, _ in headings[:-1]]
+    kinds = [_concerns_changes(lines[first]) if guide else None for first, _ in headings[:-1]]
     if kinds and [level for _, level in headings].count(headings[0][1]) == 1:
-        kinds[:1] = [None]  # the title of the page
-    rest = not (for_people and True in kinds)  # whether sections count that do not tell
+        kinds[0] = None  # the title of the page
     sections: list[tuple[int, int, int]] = []
-    left_out_below, decided = 0, 0
-    inherited: bool | None = None
+    left_out_below, decided, wanted = 0, 0, kinds[0] if kinds else None
     for ((first, level), (end, _)), kind in zip(pairwise(headings), kinds, strict=True):
-        if left_out_below and level > left_out_below:
-            left_out = True
-        else:
-            left_out, left_out_below = _is_foreign(lines[first], changed), 0
-        if for_people and (kind is not None or level <= decided):
-            decided, inherited = level, kind
-        names_place = any(place in "\n".join(lines[first:end]) for place in places)
-        if names_place and inherited is not False:
+        is_foreign = bool(left_out_below and level > left_out_below)
+        if not is_foreign:
+            is_foreign, left_out_below = _is_foreign(lines[first], changed), 0
+        if kind is not None or level <= decided:
+            decided, wanted = level, kind
+        named = any(place in "\n".join(lines[first:end]) for place in places)
+        if wanted is not False and (named or (not is_foreign and (wanted or True not in kinds))):
             sections.append((first, end, level))
-        elif left_out:
+        elif is_foreign:
             left_out_below = left_out_below or level
-        elif rest if inherited is None else inherited:
-            sections.append((first, end, level))
     for (first, end, level), (_, _, below) in pairwise([*sections, (0, 0, 0)]):
         if below > level or any(map(_WORD.search, lines[first + 1 : end])):
             yield from range(first, end)
@@ -318,10 +311,7 @@ def _concerning(
 
 def _concerns_changes(heading: str) -> bool | None:
     """Whether it says what a change has to be like; None: it does not tell."""
-    if _OF_WORK.search(heading):
-        return False
-    named = any(name in heading.split() for name in _LANGUAGES)
-    return True if named or _OF_CHANGES.search(heading) else None
+    return False if _OF_WORK.search(heading) else bool(_OF_CHANGES.search(heading)) or None
 
 
 def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -166,7 +166,7 @@ async def test_a_judge_is_shown_the_first_of_everything_and_told_how_much_there_
     assert shown["code"] == code
     # What the code repeats is not quoted.
     assert shown["findings"][0].get("quote") == (None if more else "q")
-    assert around == [(state, found[0:120:2], 3)]
+    assert around == [(state, found[0:120:2], 1)]
     assert [len(shown[name]) for name in ("rejected", "gaps_of_agents", "ruled_out")] == [60] * 3
     assert shown["gaps"] == [{"path": "a", "tool": "ruff", "why": "died"}]
     assert shown["gaps_of_agents"][0] == {"path": "p", "tool": "t", "why": "w0"}

@@ -78,7 +78,7 @@ async def test_a_model_reads_no_step_for_an_analyzer_and_nothing_of_tools_it_has
     assert "2. For each changed function, write down" in playbook
     for name in ("When to use", "Evidence required", "Stop when", "Output", "Checked by code"):
         assert f"## {name}\n" in playbook
-    for gone in ("parse_check", "typecheck", "complexity`", "## Steps", "run_snippet", "git_log"):
+    for gone in ("parse_check", "typecheck", "complexity`", "## Steps", "run_snippet"):
         assert gone not in playbook
     role = text.partition("Agent: generalist")[2].partition("Your tools:")[0]
     assert "run_snippet" not in role

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.engine.types import Request, Response
 from tests.review.review_kit import change, review
 from tests.review.team_kit import facts, report
@@ -41,18 +43,24 @@ def team(lead: Response, **other: list[Response]) -> ScriptedModel:
     return ScriptedModel({"lead": [lead], "docs": [report()], **lines, **other})
 
 
+def led(settings: ReviewSettings) -> ReviewSettings:
+    return replace(settings, provider="scripted", pattern="team", judge=False)
+
+
 async def test_required_checks_look_at_their_files_whatever_the_plan_says(tmp_path: Path) -> None:
     repo = change(tmp_path, {}, HEAD)
-    model = team(planned(skips=[{"path": "data.txt", "why": "It is only data."}]))
-    verdict = await review(repo, model)
+    lead = planned(skips=[{"path": "data.txt", "why": "It is only data."}])
+    ends = text_reply(json.dumps({"summary": "It adds an app.", "findings": []}))
+    model = ScriptedModel({"lead": [lead, ends], "docs": [report()]})
+    verdict = await review(repo, model, adjust=led)
     model.finish()
-    first = {r.agent: r for r in model.requests if len(r.messages) == 1}
-    scopes = {agent: facts(request)["paths"] for agent, request in first.items() if agent != "lead"}
-    assert scopes == {
-        "docs": ["app.py", "notes.md"],
-        "security": ["app.py", "data.txt", "notes.md"],
-        "qa": ["app.py", "data.txt", "notes.md"],
-        "architecture": ["app.py"],
+    first = {r.agent: r for r in reversed(model.requests)}
+    assert facts(first["docs"])["paths"] == ["app.py", "notes.md"]
+    assert facts(first["lead"])["proposed"] == {
+        "security": ["app.py", "data.txt"],
+        "qa": ["app.py", "data.txt"],
+        "docs": ["notes.md"],
+        "architecture": ["data.txt"],
     }
     # The lead's words reach a specialist as data: they may repeat what the change says.
     question = {"question": OBEY, "priority": 5}
@@ -74,7 +82,8 @@ async def test_open_ends_of_a_plan_reach_the_verdict_and_no_check_is_passed_by_h
     repo = change(tmp_path, {}, HEAD)
     asked = [{"question": "Is the name public?"}]
     half = tool_call_reply(*((tool, {"paths": ["notes.md"]}) for tool in DUE["security"]))
-    lead = planned(open_questions=asked, required_checks=["workflows", "fuzzing"])
+    tasks = [{"agent": name, "paths": [*HEAD]} for name in ("docs", *DUE)]
+    lead = planned(open_questions=asked, required_checks=["workflows", "fuzzing"], tasks=tasks)
     verdict = await review(repo, team(lead, security=[half, report()]))
     assert "open question: Is the name public?" in verdict.stop.uncertain
     assert any("the check fuzzing" in line for line in verdict.stop.uncertain)

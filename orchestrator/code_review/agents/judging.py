@@ -89,7 +89,7 @@ def has_model_lead(state: ReviewState) -> bool:
 SHOWN_FINDINGS = 60
 SHOWN_FILES = 200
 
-LINES_AROUND = 3
+LINES_AROUND = 1
 PROOF_LINES, MAX_LINE = 3, 200
 """Of a proof's output: lines, and characters of each."""
 
@@ -209,10 +209,10 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
     groups = group_alike(synthesis.findings, proven=True)
     reports = [report.form for report in read_reports(state.team())]
     ruled_out = {(one.path, one.question): one for form in reports for one in form.ruled_out}
-    gaps = [_without_empty(**to_builtins(gap)) for form in reports for gap in form.gaps]
+    gaps = [to_builtins(gap) for form in reports for gap in form.gaps]
     checked = {one.path for one in synthesis.checked}
-    firsts = [first for first, *_ in groups[:SHOWN_FINDINGS]]
-    grave = [one for one in firsts if is_as_severe(one.severity, "medium")]
+    shown_groups = groups[:SHOWN_FINDINGS]
+    grave = [first for first, *_ in shown_groups if is_as_severe(first.severity, "medium")]
     code = await code_around(state, grave, LINES_AROUND)
     quoted = {(part["path"], part["side"]) for part in code if part["lines"]}
     shown = {
@@ -224,17 +224,14 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
         "findings_not_shown": sum(map(len, groups[SHOWN_FINDINGS:])),
         "rejected": [describe_rejected(entry) for entry in synthesis.rejected[:SHOWN_FINDINGS]],
         "gaps": [
-            _without_empty(path=skip.path, tool=skip.tool, why=skip.why)
+            {"path": skip.path, "tool": skip.tool, "why": skip.why}
             for skip in synthesis.skipped
             if skip.gap
         ],
         "gaps_of_agents": gaps[:SHOWN_FINDINGS],
         "ruled_out": [*map(to_builtins, ruled_out.values())][:SHOWN_FINDINGS],
     }
-    findings = [
-        {**_shown(first, quoted), **name_alike(others)}
-        for first, *others in groups[:SHOWN_FINDINGS]
-    ]
+    findings = [_shown(first, quoted) | name_alike(others) for first, *others in shown_groups]
     return {"findings": findings} | {name: value for name, value in shown.items() if value}
 
 
@@ -258,15 +255,10 @@ def _shown(finding: Finding, quoted: Collection[tuple[str, str]]) -> dict[str, A
         {name: value for name, value in report.items() if value and str(value) not in known}
         for report in fields["reports"]
     ]
-    place, base = (finding.path, finding.evidence.side), finding.evidence.side == "base"
-    fields["quote"] = "" if place in quoted else finding.evidence.quote
-    fields["side"] = "base" if base else ""
+    side = finding.evidence.side
+    fields["side"] = "" if side == "head" else side
+    fields["quote"] = "" if (finding.path, side) in quoted else finding.evidence.quote
     return {name: fields[name] for name in _SHOWN if fields[name] not in (None, "", [], ())}
-
-
-def _without_empty(**fields: str | None) -> dict[str, str]:
-    """The fields with a text."""
-    return {name: value for name, value in fields.items() if value}
 
 
 def _proof_shown(proof: Proof) -> dict[str, str]:

@@ -5,7 +5,7 @@ base says which files each is for, and the text of a change decides nothing else
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from itertools import islice
 
 from msgspec import Struct
@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import decode_text
 from diffchecks.file_patterns import matches
-from diffchecks.jobs import ChangedFile
 from orchestrator.catalog.effort import word_finder
 from orchestrator.catalog.playbook_steps import CHECKED, drop_mentions, keep_judgment
 from orchestrator.code_review.agents.effort_tiers import changed_lines
@@ -32,6 +31,7 @@ _MANIFEST = re.compile(
     r"(?:[^/]+/){0,2}(?:package\.json|(?:Cargo|pyproject)\.toml|go\.mod|setup\.\w+)"
 )
 _NAMED = re.compile(r"""(?m)^[ \t]*(?:"?name"?\s*[=:]\s*|module\s+)(["']?)([\w@./-]+)\1,?\s*$""")
+_PART = re.compile(r"\w+")
 _ITEM = re.compile(r"(?m)^(?=## )")
 _WORDS = re.compile(r"(?m)^Words: (.+)\n?")
 LEAD_TOOLS = ("propose_plan",)
@@ -39,20 +39,18 @@ LEAD_TOOLS = ("propose_plan",)
 
 
 class _Text(Struct, frozen=True):
-    """A changed file's text, as packs are chosen by it.
-
-    Attributes:
-        own: the packages that base defines, whose names do not count.
-    """
+    """A changed file's text and its parts of words; ``own`` are packages that base defines."""
 
     text: str
+    parts: Set[str]
     changed_lines: int
     own: Collection[str]
 
     def has(self, words: Collection[str]) -> bool:
-        """Whether one of these words is in it, or there are none."""
+        """Whether one of these words is in it that names no package of base, or there are none."""
         return not words or any(
-            re.search(rf"(?<!\w){re.escape(word)}(?!\w)", self.text)
+            self.parts.issuperset(_PART.findall(word))  # which takes less time
+            and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", self.text)
             for word in words
             if self.own.isdisjoint({word, re.split(r"[.(]", word)[0]})
         )
@@ -64,45 +62,55 @@ async def choose_packs(state: ReviewState) -> None:
     if assignment is None or assignment.tier == "trivial":  # that is read without any skill
         return
     packs = [skill for skill in skills.values() if skill.scope.topics]
-    covered: dict[str, dict[str, _Text]] = {pack.name: {} for pack in packs}
-    own_packages = await _own_packages(state)
-    for file in state.given.workspace.change.files:
-        named = [pack for pack in packs if matches(file.path, pack.scope.files)]
-        if text := await _read(state, file, own_packages) if named else None:
-            for pack in named:
-                if text.has(pack.scope.words):
-                    covered[pack.name][file.path] = text
-    own = {share.agent: share.paths for share in assignment.shares}
+    texts = await _read_texts(state, packs)
+    shares = {share.agent: share.paths for share in assignment.shares}
     for name in state.examiners:
-        if found := list(_packs_for(state.agent(name), packs, covered, own.get(name))):
-            found.sort(key=lambda entry: (-entry[0], entry[1].name))
+        own = {path: texts[path] for path in shares.get(name, texts) if path in texts}
+        own_skills = state.agent(name).skills
+        topics = {topic for skill in own_skills for topic in skill.requires.categories}
+        listed = {skill.name for skill in own_skills}
+        cut = [
+            _cut(pack, own)
+            for pack in packs
+            if pack.name not in listed and (not topics or topics.intersection(pack.scope.topics))
+        ]
+        found = sorted(filter(None, cut), key=lambda entry: (-entry[0], entry[1].name))
+        if found:
             state.packs[name] = tuple(pack for _, pack in found[:MAX_PACKS])
     chosen = {name: tuple(pack.name for pack in given) for name, given in state.packs.items()}
     state.assignment = replace(assignment, packs=chosen)
 
 
-def _packs_for(
-    spec: AgentSpec,
-    packs: Iterable[Skill],
-    covered: Mapping[str, Mapping[str, _Text]],
-    paths: Iterable[str] | None,
-) -> Iterator[tuple[int, Skill]]:
-    """The packs for an agent with these files, as it is shown them: changed lines, pack.
+async def _read_texts(state: ReviewState, packs: Iterable[Skill]) -> Mapping[str, _Text]:
+    """Path → the text of each reviewed file that a pack can be for; tests choose none."""
+    workspace, found = state.given.workspace, dict[str, _Text]()
+    own, patterns = await _own_packages(state), [one for pack in packs for one in pack.scope.files]
+    for file in workspace.change.files:
+        blob, changed = file.new_blob or file.old_blob, len(file.added) + len(file.removed)
+        chooses = matches(file.path, patterns) and kind_of(file.path) != "test"
+        if blob and changed and chooses and not workspace.left_out(file):
+            text = decode_text(await workspace.contents.read(blob))
+            found[file.path] = _Text(text, {*_PART.findall(text)}, changed, own)
+    return found
 
-    Args:
-        covered: pack → path → text, of all files.
-        paths: None: it has all files.
+
+def _cut(pack: Skill, files: Mapping[str, _Text]) -> tuple[int, Skill] | None:
+    """A pack with the items for these files, and their changed lines; None: it is for none.
+
+    An item may end in a line of words; then one of the files must have one.
     """
-    topics = {topic for skill in spec.skills for topic in skill.requires.categories}
-    listed = {skill.name for skill in spec.skills}
-    for pack in packs:
-        if pack.name not in listed and (not topics or topics.intersection(pack.scope.topics)):
-            having = covered[pack.name]
-            texts = [
-                having[path] for path in (having if paths is None else paths) if path in having
-            ]
-            if text := _keep_items(pack.text, texts):
-                yield sum(one.changed_lines for one in texts), replace(pack, text=text)
+    scope = pack.scope
+    having = [t for path, t in files.items() if matches(path, scope.files) and t.has(scope.words)]
+    title, *items = _ITEM.split(pack.text)
+    kept = [
+        _WORDS.sub("", item)
+        for item in items
+        if any(text.has("".join(_WORDS.findall(item)).split()) for text in having)
+    ]
+    if not having or (items and not kept):
+        return None
+    lines = sum(text.changed_lines for text in having)
+    return lines, replace(pack, text="".join([title, *kept]).rstrip())
 
 
 async def _own_packages(state: ReviewState) -> Collection[str]:
@@ -114,29 +122,6 @@ async def _own_packages(state: ReviewState) -> Collection[str]:
         for _, name in _NAMED.findall(decode_text(await contents.read(listed[path]))):
             own |= {name, *name.split("/")}
     return {name.casefold() for name in own}
-
-
-async def _read(state: ReviewState, file: ChangedFile, own: Collection[str]) -> _Text | None:
-    """The text of a file that chooses packs: one that is reviewed, and no test."""
-    workspace, blob = state.given.workspace, file.new_blob or file.old_blob
-    changed = len(file.added) + len(file.removed)
-    if not (blob and changed) or workspace.left_out(file) or kind_of(file.path) == "test":
-        return None
-    return _Text(decode_text(await workspace.contents.read(blob)), changed, own)
-
-
-def _keep_items(pack: str, texts: Sequence[_Text]) -> str:
-    """A pack's text with the items for these files; empty if none is.
-
-    An item may end in a line of words; then one of the files must have one.
-    """
-    title, *items = _ITEM.split(pack)
-    kept = [
-        _WORDS.sub("", item)
-        for item in items
-        if any(text.has(("".join(_WORDS.findall(item))).split()) for text in texts)
-    ]
-    return "".join([title, *kept]).rstrip() if kept or (texts and not items) else ""
 
 
 def for_model(

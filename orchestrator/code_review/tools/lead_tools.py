@@ -83,8 +83,6 @@ class ProposePlan:
         why = "every changed file, riskiest first"
         if focus.retry is not None:
             scopes, why = focus.retry, "what the last iteration missed"
-        elif focus.shares:
-            scopes, why = focus.shares, "its share of the change"
         tasks = [{"agent": name, "paths": [*paths], "why": why} for name, paths in scopes.items()]
         plan = {
             "summary": f"{len(ordered)} files for {len(tasks)} specialists",

@@ -87,10 +87,9 @@ class Navigation:
         """Numbered lines of one file, unless its diff is the whole text and was seen."""
         side = arguments.get("side", "head")
         path = await self._workspace.known_path(arguments["path"])
-        file = self._workspace.files.get(path)
-        one_sided = file is not None and file.status == {"head": "added", "base": "deleted"}[side]
-        if file and one_sided and f"diff --git a/{path} b/{path}" in seen:
-            return f"{path} is {file.status}: your first message has all of it in the diff"
+        whole = "added" if side == "head" else "deleted"
+        if f"diff --git a/{path} b/{path}" in seen and self._workspace.files[path].status == whole:
+            return f"{path} is {whole}: your first message has all of it in the diff"
         entry = (await self._workspace.contents.paths(side)).get(path)
         if entry is None:
             raise InputError(f"{path} does not exist in {side}")
