@@ -213,6 +213,9 @@ async def test_errors_in_responses_go_back_once_and_are_then_notes(tmp_path: Pat
     model = ScriptedModel(lines)
     verdict = await review(repo, model, adjust=judged)
     model.finish()
+    asked = ["'duplicate_of'" in str(r.output_schema) for r in model.requests]
+    assert not asked[0], "there is no finding yet to respond to"
+    assert asked[[r.agent for r in model.requests].index("judge") + 1]
     sent = [
         block.text
         for request in model.requests

@@ -78,7 +78,7 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     await reviewer_assignment.assign(state, diffs, "\n".join(findings), calls)
     checked = list_checked(calls, {}, state.given.catalog.languages)
     text_only = {entry.path for entry in checked if entry.depth == "text"}
-    tools, contracts = _common_tools(state), _contracts(state)
+    tools, contracts = _common_tools(state), contracts_of(state)
     state.runtime = replace(state.runtime, common_tools=tools, contracts=contracts)
     text = await _write_opening(state, findings, diffs, text_only)
     state.runtime = replace(state.runtime, opening=text)
@@ -114,12 +114,10 @@ def _common_tools(state: ReviewState) -> tuple[str, ...]:
     return tuple(name for name in state.runtime.executor.registry.specs() if name in wanted)
 
 
-def _contracts(state: ReviewState) -> dict[str, Json]:
+def contracts_of(state: ReviewState) -> dict[str, Json]:
     """The readers' contracts, by name; a provider's cache depends on equal schemas."""
-    wanted = [spec.contract for spec in _readers(state)]
-    if state.is_trivial:
-        return {"report": wanted[0]}
-    return {name: contract for name, contract in all_contracts().items() if contract in wanted}
+    plan = all_contracts()["plan"]
+    return {"plan" if s.contract == plan else "report": s.contract for s in _readers(state)}
 
 
 def _readers(state: ReviewState) -> list[AgentSpec]:
