@@ -134,7 +134,7 @@ def test_an_agent_has_the_playbooks_for_its_files_in_its_first_request(
     others = {"supply-chain-and-ci", "secret-hygiene", "docs-accuracy", "dependency-structure"}
     for name in skills.split(", "):
         assert text.count(f"# Skill: {name}") == (name not in others)
-    assert "Your tools: read_file, glob, search, git_diff." in text
+    assert "Your tools: read_file, glob, search, git_diff, git_log, git_blame." in text
     names = [tool["name"] for tool in first.body["tools"]]
     assert len(names) <= 19
 
