@@ -203,7 +203,7 @@ def _abstention(error: str, judged: JudgedCriterion) -> CriterionMark:
 async def judge_evidence(state: ReviewState) -> dict[str, object]:
     """What the judge is shown of a review; what is empty is left out, except ``findings``.
 
-    It sees the code around findings at medium and above, and what others quote.
+    Of findings at medium and above it sees the code around them, of others the quotation.
     """
     synthesis, files = state.synthesis, by_risk(state.given.workspace.change.files)
     groups = group_alike(synthesis.findings, proven=True)
