@@ -125,7 +125,7 @@ def test_a_whole_review_that_outgrows_its_window_keeps_its_prefix_and_replays(
     portal, monkeypatch, tmp_path, capsys
 ):
     policy = dict(whole_kit.POLICY)
-    window = "{default: 36000, models: {claude-sonnet-5-5: 36000}}"
+    window = "{default: 38000, models: {claude-sonnet-5-5: 38000}}"
     policy[".diffcourt/config/models.yaml"] += f"windows: {window}\n"
     lines = "".join(f"def long_name_{n}(value):\n    return value + {n}\n\n\n" for n in range(300))
     repo = change(tmp_path, {**policy, "big.py": lines}, whole_kit.HEAD).path

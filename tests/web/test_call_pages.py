@@ -97,7 +97,7 @@ def test_a_call_shows_the_whole_request_in_order(found: RunDetails) -> None:
         "Turn 1, result of no_such_tool",
         "Turn 2, answer",
         "Turn 3, report sent back",
-        "4 tools",
+        "6 tools",
         "Output contract",
     ]
     by_title = dict(zip(titles, (one.text for one in call.sent), strict=True))
