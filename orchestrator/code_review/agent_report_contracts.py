@@ -228,12 +228,8 @@ def contracts() -> Mapping[str, Mapping[str, Any]]:
 
 
 @cache
-def contract_of_one(*, responds: bool = True) -> Mapping[str, Any]:
-    """A report's contract without what only a team needs, which has others' findings.
-
-    Args:
-        responds: False: for any agent that has no finding to respond to.
-    """
+def contract_of_one(*, responds: bool) -> Mapping[str, Any]:
+    """A report's contract without what only a team needs, which has others' findings."""
     found = deepcopy(contracts()["report"])
     if not responds:
         found["properties"]["responses"] = {"type": "array", "maxItems": 0}

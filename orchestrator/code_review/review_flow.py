@@ -82,7 +82,7 @@ async def plan(state: ReviewState) -> str:
     state.focus.number += 1
     state.iterations.append(Iteration(state.focus.number, shown=state.focus.shown))
     if state.runtime.opening and state.focus.number > 1:  # then there are findings to respond to
-        state.runtime = replace(state.runtime, contracts=shared_opening.contracts_of(state))
+        state.runtime = replace(state.runtime, shown_contracts={})
     if not state.is_led:
         state.iteration.plan = planning.plan_by_code(state)
         return "Triage"

@@ -11,7 +11,7 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.verdict_policy import Waiver
-from orchestrator.code_review.agent_report_contracts import ReviewPlan, contract_of_one
+from orchestrator.code_review.agent_report_contracts import ReviewPlan
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.findings.agent_reports import References
 from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
@@ -140,7 +140,6 @@ class ReviewState:
         lead_summary: the lead's summary at the end; may be empty.
         summary_note: why the lead has given none, or what of it was left out; may be empty.
         assignment: which agent reviews which files; None offline.
-        is_unanswerable: whether there is no finding yet to which agents could respond.
         packs: agent → the knowledge packs that its model is shown.
         seams: agent → what its files and those of others of its role share.
         diffs: the numbered diffs of the changed files, once they were asked for; see
@@ -172,7 +171,6 @@ class ReviewState:
     lead_summary: str = ""
     summary_note: str = ""
     assignment: Assignment | None = None
-    is_unanswerable: bool = False
     packs: dict[str, tuple[Skill, ...]] = field(default_factory=dict)
     seams: Mapping[str, Sequence[str]] = field(default_factory=dict)
     diffs: Mapping[str, NumberedFileDiff] | None = None
@@ -244,14 +242,11 @@ class ReviewState:
     def agent(self, name: str) -> AgentSpec:
         """An agent of the catalog, or one of several that share its role.
 
-        The single agent of a team leaves their playbooks to those beside it. Nobody is asked for
-        responses while there is nothing to respond to.
+        The single agent of a team leaves their playbooks to those beside it.
         """
         role = next((share.role for share in self.shares if share.agent == name), name)
         agents = self.given.catalog.agents
         spec = agents[role]
-        if self.is_unanswerable and self.focus.number < 2 and name in self.examiners:
-            spec = replace(spec, contract=contract_of_one(responds=False))
         if name == self.given.settings.single:
             beside = [agents[one.role] for one in self.shares if one.agent != name]
             theirs = {skill.name for one in beside for skill in one.skills}

@@ -98,6 +98,7 @@ class AgentRuntime(Struct, frozen=True):
         common_tools: the tools that are shown together with an opening; the executor refuses a
             call that an agent may not make.
         contracts: of the agents that share the opening, by name; sent as one output schema.
+        shown_contracts: what is sent of them, if it is less: an answer still may have the rest.
         outgoing: maps an agent's name and report to the report as output guards change it; raises
             ``GuardRefused``.
         check_report: maps an agent's name, its report and the report that was sent back before it,
@@ -112,6 +113,7 @@ class AgentRuntime(Struct, frozen=True):
     opening: str = ""
     common_tools: tuple[str, ...] = ()
     contracts: Mapping[str, Json] = {}
+    shown_contracts: Mapping[str, Json] = {}
     choose_model: Callable[[AgentSpec], ModelChoice] = choose_named_model
     loops: LoopPolicy = DEFAULT_LOOP_POLICY
     outgoing: Callable[[str, Json], Json] = report_unchanged
@@ -140,13 +142,14 @@ class Context:
         self._chosen_for = -1
         self._common_tools = runtime.common_tools if opening else ()
         system = _system(spec, choice, runtime.rules)
+        contracts = runtime.shown_contracts or runtime.contracts
         self._window, self._nonce = choice.window, executor.nonce
         self._standing = Request(
             agent=spec.name,
             model=choice.model,
             system=system[-1:] if opening else system,
             messages=(),
-            output_schema=common_contract(runtime.contracts) if opening else spec.contract,
+            output_schema=common_contract(contracts) if opening else spec.contract,
             max_tokens=choice.max_tokens,
             effort=choice.effort,
             nonce=executor.nonce,

@@ -158,7 +158,7 @@ def has_public_names(part: NumberedFileDiff) -> bool:
     return any(_PUBLIC.match(text) for _, text in changed_lines(part))
 
 
-def shrink(state: ReviewState) -> None:
+def shrink(state: ReviewState, *, responds: bool) -> None:
     """Limit the review of a trivial change to one agent, which gets little beside the change.
 
     Only what it claims at medium or above is proven and verified, which costs nothing without one.
@@ -170,7 +170,7 @@ def shrink(state: ReviewState) -> None:
     fewer = {name: min(getattr(spec.bounds, name), getattr(most, name))
              for name in ("turns", "tool_calls", "tokens")}  # fmt: skip
     tools = tuple(name for name in spec.tools if name in {*most.tools, *ANALYZERS})
-    bounds, contract = replace(spec.bounds, **fewer), contract_of_one()
+    bounds, contract = replace(spec.bounds, **fewer), contract_of_one(responds=responds)
     spec = replace(spec, skills=(), tools=tools, bounds=bounds, contract=contract)
     agents = {**given.catalog.agents, settings.single: spec}
     state.given = replace(given, settings=settings, catalog=replace(given.catalog, agents=agents))

@@ -109,12 +109,10 @@ async def assign(
         state.journal.note(NOTE, to_builtins(decided))
     state.assignment = decided
     state.focus.shares = {share.agent: share.paths for share in state.assignment.shares}
-    found = any(call.result.findings for call in calls)
-    state.is_unanswerable = not (found or state.carried)
     if not decided.shares:
         state.focus.concerned = _concerns(state, diffs, _reviewed(state))
     if decided.tier == "trivial":
-        shrink(state)
+        shrink(state, responds=any(call.result.findings for call in calls) or bool(state.carried))
     if len({share.role for share in decided.shares}) < len(decided.shares):
         texts = await _texts_of(state, diffs)
         state.seams = find_seams(decided.shares, diffs, texts, find_neighbors(texts))

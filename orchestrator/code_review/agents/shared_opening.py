@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from diffchecks.secrets.live_secrets import redact_live_secrets
 from diffchecks.secrets.redaction import REDACTED, redact_secrets
+from orchestrator.code_review.agent_report_contracts import contract_of_one
 from orchestrator.code_review.agent_report_contracts import contracts as all_contracts
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.briefs import PROMPTS
@@ -78,8 +79,12 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     await reviewer_assignment.assign(state, diffs, "\n".join(findings), calls)
     checked = list_checked(calls, {}, state.given.catalog.languages)
     text_only = {entry.path for entry in checked if entry.depth == "text"}
-    tools, contracts = _common_tools(state), contracts_of(state)
-    state.runtime = replace(state.runtime, common_tools=tools, contracts=contracts)
+    tools, contracts, shown = _common_tools(state), _contracts(state), dict[str, Json]()
+    if not (state.carried or any(call.result.findings for call in calls)):
+        shown = {**contracts, "report": contract_of_one(responds=False)}
+    state.runtime = replace(
+        state.runtime, common_tools=tools, contracts=contracts, shown_contracts=shown
+    )
     text = await _write_opening(state, findings, diffs, text_only)
     state.runtime = replace(state.runtime, opening=text)
 
@@ -114,10 +119,12 @@ def _common_tools(state: ReviewState) -> tuple[str, ...]:
     return tuple(name for name in state.runtime.executor.registry.specs() if name in wanted)
 
 
-def contracts_of(state: ReviewState) -> dict[str, Json]:
+def _contracts(state: ReviewState) -> dict[str, Json]:
     """The readers' contracts, by name; a provider's cache depends on equal schemas."""
-    plan = all_contracts()["plan"]
-    return {"plan" if s.contract == plan else "report": s.contract for s in _readers(state)}
+    wanted = [spec.contract for spec in _readers(state)]
+    if state.is_trivial:
+        return {"report": wanted[0]}
+    return {name: contract for name, contract in all_contracts().items() if contract in wanted}
 
 
 def _readers(state: ReviewState) -> list[AgentSpec]:
@@ -134,7 +141,8 @@ async def _write_opening(
 ) -> str:
     nonce = state.runtime.executor.nonce
     said, guidance = await _author_says(state), _list_guidance(state.given.workspace.guidance)
-    responses = state.runtime.contracts["report"]["properties"]["responses"]
+    contracts = state.runtime.shown_contracts or state.runtime.contracts
+    responses = contracts["report"]["properties"]["responses"]
     return "".join(
         [
             PROMPTS["opening"],
