@@ -187,13 +187,13 @@ class ProveFinding:
             return UNTIED
         if not levels:
             return UNTIED
-        cited, named, function, alone, near = levels
+        cited, named, whole, alone, near = levels
         taken, (end, _) = cited, await self._run("head", proposed, cited)
-        for wider in (named, function) if is_as_predicted(predicted, end) else (alone, near):
+        for wider in (named, whole) if is_as_predicted(predicted, end) else (alone, near):
             if not passes_base(predicted, end) and wider != taken:
                 taken, (end, _) = wider, await self._run("head", proposed, wider)
         if passes_base(predicted, end):
-            return NEARBY if taken == function != named else ""
+            return NEARBY if taken == whole != named else ""
         if is_as_predicted(predicted, end):
             raise NoProof(
                 f"head fails it with base's lines at {place.path}:{place.first} as well: it shows "
