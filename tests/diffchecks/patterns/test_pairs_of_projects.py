@@ -47,6 +47,10 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
     ("name", "text"),
     [
         ("a.java", "class A { void f(Id id) { assertFalse(id.equals(null)); } }"),
+        (
+            "a.java",
+            'class A { void f(Token accessToken) { log.info("of {}", accessToken.userId); } }',
+        ),
         ("AExceptionTest.java", "class A { void f() { new AException(null); } }"),
         ("a.java", "class A { boolean f(I i) { return i.next() != 1 || i.next() != 2; } }"),
         ("a.java", "class A { boolean f(double x) { return x - x == 0; } }"),
@@ -55,11 +59,14 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
         ("a.c", "int f(double x, vec *v) { return x != x || v->y != v->y || isnan(x - x); }"),
         ("a.c", "int f(node *n) { if ((n->next = n->first)) return 1; return 0; }"),
         ("a.go", "package a; func f(x float64, v V) bool { return x != x || v.X != v.X }"),
+        ("a.ts", "async function f() { await Promise.all(await a.map(async (b) => g(b))); }"),
         ("a.ts", "if (a != null || a != undefined) f(); if (a !== a || a === a) f();"),
         (
             "a.cs",
             "class A { void F() { foreach (var x in this) { if (x.Old) { Remove(x); break; } } } }",
         ),
+        ("a.php", "<?php Log::info($accessToken['user']);"),
+        ("a.lua", "local names = {[FIRST] = 1} for i = 0, #names do print(names[i]) end"),
         ("a.php", "<?php if ($a != null || $a != false) { f(); }"),
         ("a.py", "from time import sleep\nasync def f():\n    sleep(1)"),
         ("a.py", "import telethon\nasync def f(self):\n    self.message.delete(0, END)"),
