@@ -48,7 +48,8 @@ def script(**report: object) -> ScriptedModel:
 
 def repo(folder: Path, **guards: object) -> Repo:
     policy = {".diffcourt/config/guards.yaml": yaml.safe_dump(guards)} if guards else {}
-    return change(folder, policy, {"app.py": HOSTILE})
+    # Of a new file an agent has the whole diff, and the tool repeats nothing.
+    return change(folder, {**policy, "app.py": "OLD = 1\n"}, {"app.py": HOSTILE})
 
 
 def seen(request: Request) -> str:
