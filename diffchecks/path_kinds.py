@@ -25,8 +25,8 @@ def path_kinds(path: str) -> frozenset[Kind]:
     """Every kind of file that a path is, by the usual names of files and directories.
 
     Returns:
-        ``tests`` (with fixtures, mocks and helpers), ``samples`` (examples, benchmarks, all below a
-        documentation directory), ``documents`` (prose, all below a documentation directory),
+        ``tests`` (with fixtures, mocks and helpers), ``samples`` (examples, benchmarks, data of
+        tests, all below a documentation directory), ``documents`` (prose, and the latter),
         ``vendored``, ``generated``, ``lock_files``, ``ci`` (with container builds), ``tooling``
         (builds or maintains the project), ``migrations``, ``init`` (``__init__.py``), ``stubs``
         (``.pyi``), ``sphinx`` (its ``conf.py``), ``code``.
@@ -125,7 +125,7 @@ def _kinds_by_directory(directories: list[str]) -> set[Kind]:
         "tests": vocabulary("test_directory_at_top").fullmatch(top)
         or any(map(vocabulary("test_directory").fullmatch, tested))
         or any(map(vocabulary("camel_test_directory").fullmatch, directories)),
-        "samples": vocabulary("sample_directory_at_top").fullmatch(top)
+        "samples": vocabulary("sample_directories").search("/".join(lower) + "/")
         or any(map(vocabulary("sample_directory").fullmatch, lower)),
         "documents": any(map(vocabulary("document_directory").fullmatch, lower)),
         "vendored": not read_names("vendor_directories").isdisjoint(lower),

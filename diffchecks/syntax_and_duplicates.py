@@ -64,9 +64,17 @@ def _python(source: Source) -> Iterator[RawFinding]:
         line = min(error.lineno or 1, len(source.lines))
         if not syntax_downgrade.COMPLETE and _NEWER.search(source.lines[line - 1]):
             raise Gap(f"line {line} may need a newer Python than this one") from None
-        yield RawFinding("python", source.path, line, f"Python cannot parse this: {error.msg}")
+        yield _broken("python", source, line, f"Python cannot parse this: {error.msg}")
     except ValueError as error:
-        yield RawFinding("python", source.path, 1, f"Python cannot parse this: {error}")
+        yield _broken("python", source, 1, f"Python cannot parse this: {error}")
+
+
+def _broken(code: str, source: Source, line: int, message: str) -> RawFinding:
+    """At a line with text, or before it; what base's file of this name has as well is no news."""
+    line = min(line, len(source.lines))
+    while line > 1 and not source.lines[line - 1].strip():
+        line -= 1
+    return RawFinding(code, source.path, line, message, key=source.name)
 
 
 def _json(source: Source) -> Iterator[RawFinding]:
@@ -88,8 +96,7 @@ def _json(source: Source) -> Iterator[RawFinding]:
         _refuse_template(source, "JSON")
         if not commented and ("//" in text or "/*" in text):
             raise Gap("JSON with comments in a file that must be plain JSON") from None
-        last = max(n for n, line in enumerate(source.lines, 1) if line.strip())
-        yield RawFinding("json", source.path, min(error.lineno, last), f"not JSON: {error.msg}")
+        yield _broken("json", source, error.lineno, f"not JSON: {error.msg}")
     for key in islice(dict.fromkeys(twice), _SHOWN):  # each is looked for in the whole file
         spelled = re.compile(re.escape(json.dumps(key)) + r"\s*:")
         places = [n for n, line in enumerate(source.lines, 1) if spelled.search(line)]
@@ -127,13 +134,10 @@ def _yaml(source: Source) -> Iterator[RawFinding]:
     except yaml.MarkedYAMLError as error:
         _refuse_template(source, "YAML")
         mark = error.problem_mark or error.context_mark
-        at = 1 if mark is None else mark.line + 1
-        line = min(at, len(source.lines))
-        while line > 1 and not source.lines[line - 1].strip():
-            line -= 1
-        yield RawFinding("yaml", source.path, line, f"not YAML: {error.problem or error.context}")
+        line = 1 if mark is None else mark.line + 1
+        yield _broken("yaml", source, line, f"not YAML: {error.problem or error.context}")
     except yaml.YAMLError as error:
-        yield RawFinding("yaml", source.path, 1, f"not YAML: {str(error).splitlines()[0]}")
+        yield _broken("yaml", source, 1, f"not YAML: {str(error).splitlines()[0]}")
 
 
 def _events(text: str) -> Iterator[Any]:
@@ -188,10 +192,8 @@ def _toml(source: Source) -> Iterator[RawFinding]:
     except tomllib.TOMLDecodeError as error:
         _refuse_template(source, "TOML")
         place = re.search(r"at line (\d+)", str(error))
-        line = min(int(place.group(1)) if place else len(source.lines), len(source.lines))
-        while line > 1 and not source.lines[line - 1].strip():
-            line -= 1
-        yield RawFinding("toml", source.path, line, f"not TOML: {error}")
+        line = int(place.group(1)) if place else len(source.lines)
+        yield _broken("toml", source, line, f"not TOML: {error}")
 
 
 def run(job: SideJob) -> CheckReply:

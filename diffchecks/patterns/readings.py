@@ -162,6 +162,5 @@ def _keep_branches(text: str, *, last: bool) -> tuple[str, frozenset[int]]:
         if is_dropped[-1]:
             dropped.update(range(end, next_) or range(next_end, begin))
     blank = dropped.union(*(range(begin, end) for _, begin, end in marks))
-    lines = enumerate(text.split("\n"))
-    kept = "\n".join(" " * len(line) if number in blank else line for number, line in lines)
-    return kept, frozenset(dropped)
+    kept = [" " * len(line) if n in blank else line for n, line in enumerate(text.split("\n"))]
+    return "\n".join(kept), frozenset(dropped)

@@ -45,6 +45,10 @@ QUIET = {
     "markers in a fence": ({}, {"d.md": f"# Conflicts\n\n```text\n{MARKERS}```\n"}),
     "markers in a docstring": ({}, {"d.py": f'D = """\n{MARKERS}"""\n'}),
     "markers in a raw string": ({}, {"d.go": f"package d\n\nconst D = `\n{MARKERS}`\n"}),
+    "a dialect that is no YAML in base either": (
+        {"keys.yaml": "Next: E\n\tText: next\n", "m/keys.yaml": "Last: E\n\tText: last\n"},
+        {"keys.yaml": "Tab: F\n\tText: tab\n", "m/keys.yaml": "Tab: G\n\tText: tab\n"},
+    ),
     "more tokens": ({"a.ts": "o({ maxTokens: 8192 });\n"}, {"a.ts": "o({ maxTokens: 65536 });\n"}),
     "other work is skipped": (
         {"a.ts": "this.skip = p.skipNextSpeakerCheck ?? false;\n"},

@@ -78,7 +78,9 @@ scripts.bats                          code tests
 unit_tests/a.py                       code tests
 test_utils/a.py                       code tests
 integration-tests/a.py                code tests
-testdata/key.pem                      tests
+testdata/key.pem                      samples tests
+tests/data/cases/a.py                 code samples tests
+tests/units/test_data.py              code tests
 vectors/rsa.pem                       tests
 pkg/user.fixtures.json                tests
 test-config.yml                       tests
