@@ -68,6 +68,7 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
         ("a.php", "<?php Log::info($accessToken['user']);"),
         ("a.lua", "local names = {[FIRST] = 1} for i = 0, #names do print(names[i]) end"),
         ("a.php", "<?php if ($a != null || $a != false) { f(); }"),
+        ("a.py", "x = a == 1 and a == 1"),
         ("a.py", "from time import sleep\nasync def f():\n    sleep(1)"),
         ("a.py", "import telethon\nasync def f(self):\n    self.message.delete(0, END)"),
         ("a.py", "for key in names:\n    if key in old:\n        names.pop(key)\n        break\n"),
@@ -79,3 +80,26 @@ def test_what_resembles_such_a_defect_and_is_meant_is_quiet(
     reply = look(tmp_path, {name: text})
     assert not reply.gaps
     assert reply.findings == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.c", "int f(int a, int b) { return b || a != 1 || a != 2; }"),
+        ("a.cs", "class A { bool F(int a, bool b) { return b && a == 1 && a == 2; } }"),
+        ("a.go", "package a; func f(a int, b bool) bool { return b || a != 1 || a != 2 }"),
+        ("a.java", "class A { boolean f(int a, boolean b) { return b && a == 1 && a == 2; } }"),
+        ("a.kt", "fun f(a: Int, b: Boolean) = b || a != 1 || a != 2"),
+        ("a.php", "<?php $x = $b || $a !== 1 || $a !== 2;"),
+        ("a.py", "x = b or a != 1 or a != 2"),
+        ("a.rb", "x = b || a != 1 || a != 2"),
+        ("a.rs", "fn f(a: u8, b: bool) -> bool { b || a != 1 || a != 2 }"),
+        ("a.ts", "const x = b || a !== 1 || a !== 2;"),
+    ],
+)
+def test_conditions_that_never_change_are_found_at_the_end_of_a_longer_one(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    reply = look(tmp_path, {name: text})
+    assert not reply.gaps
+    assert [finding.code.partition("-")[2] for finding in reply.findings] == ["always-same"]
