@@ -336,7 +336,7 @@ def base_score(vector: str) -> float:
     ease = 8.22 * weight["AV"] * weight["AC"] * weight["PR"] * weight["UI"]
     if impact <= 0:
         return 0.0
-    total = min(1.08 * (impact + ease) if changed else impact + ease, 10)
+    total: float = min(1.08 * (impact + ease) if changed else impact + ease, 10)
     # The standard rounds up to one decimal, after six digits.
     return math.ceil(round(total * 100_000) / 10_000) / 10
 

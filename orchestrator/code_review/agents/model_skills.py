@@ -5,7 +5,7 @@ base says which files each is for, and the text of a change decides nothing else
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from msgspec import Struct
@@ -42,9 +42,9 @@ class _Text(Struct, frozen=True):
     """A changed file's text and its parts of words; ``own`` are packages that base defines."""
 
     text: str
-    parts: Set[str]
+    parts: frozenset[str]
     changed_lines: int
-    own: Collection[str]
+    own: frozenset[str]
 
     def has(self, words: Collection[str]) -> bool:
         """Whether one of these words is in it that names no package of base, or there are none."""
@@ -90,7 +90,7 @@ async def _read_texts(state: ReviewState, packs: Iterable[Skill]) -> Mapping[str
         chooses = matches(file.path, patterns) and kind_of(file.path) != "test"
         if blob and changed and chooses and not workspace.left_out(file):
             text = decode_text(await workspace.contents.read(blob))
-            found[file.path] = _Text(text, {*_PART.findall(text)}, changed, own)
+            found[file.path] = _Text(text, frozenset(_PART.findall(text)), changed, own)
     return found
 
 
@@ -113,7 +113,7 @@ def _cut(pack: Skill, files: Mapping[str, _Text]) -> tuple[int, Skill] | None:
     return lines, replace(pack, text="".join([title, *kept]).rstrip())
 
 
-async def _own_packages(state: ReviewState) -> Collection[str]:
+async def _own_packages(state: ReviewState) -> frozenset[str]:
     """The packages that base defines: a pack is for those who import one, not for its authors."""
     contents = state.given.workspace.contents
     listed = await contents.regular("base")
@@ -121,7 +121,7 @@ async def _own_packages(state: ReviewState) -> Collection[str]:
     for path in islice(filter(_MANIFEST.fullmatch, listed), MAX_MANIFESTS):
         for _, name in _NAMED.findall(decode_text(await contents.read(listed[path]))):
             own |= {name, *name.split("/")}
-    return {name.casefold() for name in own}
+    return frozenset(map(str.casefold, own))
 
 
 def for_model(

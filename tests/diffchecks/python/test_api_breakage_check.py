@@ -135,7 +135,7 @@ def test_an_application_and_what_is_beside_the_distributed_packages_have_no_api(
 def test_of_a_program_only_what_is_declared_or_documented_is_api(compare: Compare) -> None:
     scripts = "[project.scripts]\np = 'pkg.mod:keep'\n"
 
-    def codes(more: Mapping[str, str], *, module: str | None = "def keep(): ...\n") -> set[str]:
+    def codes(more: dict[str, str], *, module: str | None = "def keep(): ...\n") -> set[str]:
         base = PROJECT | {"pyproject.toml": scripts, "pkg/mod.py": TWO} | more
         head = {
             **base,
@@ -145,14 +145,14 @@ def test_of_a_program_only_what_is_declared_or_documented_is_api(compare: Compar
             del head["pkg/mod.py"]
         return {one.code for one in compare(check, base, head).findings}
 
-    internal: list[Mapping[str, str]] = [
+    internal: list[dict[str, str]] = [
         {},
         {"setup.cfg": "[options.entry_points]\nconsole_scripts =\n", "pyproject.toml": ""},
         {"docs/api.md": "`pkg.mod.keep` is stable, and gone from pkg.model is another.\n"},
         {"docs/api.rst": ".. automodule:: pkg.mod_of_another\n"},
         {"pkg/__init__.py": "from .mod import keep\n"},
     ]
-    public: list[Mapping[str, str]] = [
+    public: list[dict[str, str]] = [
         {"docs/api.md": "Call `pkg.mod.gone()`.\n"},
         {"docs/api.md": "```python\nfrom pkg import other, mod\n\nmod.gone()\n```\n"},
         {"docs/api.rst": ".. automodule:: pkg.mod\n   :members:\n"},

@@ -75,11 +75,15 @@ async def test_what_a_run_leaves_is_gone_before_the_next_and_its_files_are_not_w
 
 
 async def test_a_tree_that_a_run_changed_or_did_not_give_back_is_made_again(tmp_path: Path) -> None:
+    def point_elsewhere(tree: Path) -> None:
+        (tree / "run").unlink()
+        (tree / "run").symlink_to(tree / "app.py")
+
     trees = side(tmp_path)
     changes: dict[str, Callable[[Path], object]] = {
         "app.py": lambda tree: (tree / "app.py").write_text("A = 2\n"),
         "lib/deep/shop.py": lambda tree: (tree / "lib").rename(tree / "other"),
-        "run": lambda tree: ((tree / "run").unlink(), (tree / "run").symlink_to(tree / "app.py")),
+        "run": point_elsewhere,
     }
 
     async def cut_off(tree: Path) -> None:
