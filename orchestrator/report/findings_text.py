@@ -74,7 +74,8 @@ def _describe_source(finding: Finding) -> str:
     confidence = f", confidence {finding.confidence:.2f}" if finding.confidence < 1 else ""
     more = f", {support}" if (support := describe_support(finding)) else ""
     if finding.lowered_from:
-        more += f", reported as {finding.lowered_from}, beyond its author's ten weightiest"
+        more += f", reported as {finding.lowered_from}"
+        more += ", beyond its author's ten weightiest" if finding.severity == "info" else ""
     if finding.carried_over:
         more += ", carried over from the previous review"
     source = f"[{', '.join(filter(None, parts))}] by {by or 'unknown'}{confidence}{more}"

@@ -15,7 +15,7 @@ from orchestrator.code_review.findings.verification import check_verdicts
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding, Verdict
 from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError
-from tests.review.push_kit import alone, said
+from tests.review.push_kit import Branch, alone, said
 from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import facts, scores
 from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply
@@ -321,6 +321,30 @@ async def test_a_true_claim_that_other_code_stops_today_stays_at_low(tmp_path: P
     assert (
         said_of_it.why_not == "it is true, and goes wrong as soon as that code no longer stops it"
     )
+
+
+@pytest.mark.attack("push that removes what stops a finding")
+async def test_what_other_code_stopped_is_verified_again_at_its_own_severity(
+    tmp_path: Path,
+) -> None:
+    branch = Branch(tmp_path, BASE)
+    stopped = verifies(verdict_on("F1", "stopped", STOPS))
+    opened = SHOP.replace("    if unsafe(query):\n        return 1\n", "")
+    found = []
+    for text, claims, answer in (
+        (SHOP, [claimed()], [stopped]),
+        (f"{SHOP}LIMIT = 1\n", [], [stopped]),
+        (opened, [], []),
+        (f"{opened}LIMIT = 1\n", [], [verifies(TRUE)]),
+    ):
+        team = {"generalist": [said(*claims)], "verifier": answer}
+        given = {"adjust": alone, "verifier": bool(answer)}
+        one = only(await branch.push({"shop.py": text}, team=team, **given))
+        found.append((one.support, one.severity, one.lowered_from, len(one.objections)))
+    low = ("claimed", "low", "critical", 1)
+    # Where nobody verifies it, what was said of an earlier push lowers nothing.
+    unverified, verified = ("claimed", "critical", None, 1), ("verified", "critical", None, 0)
+    assert found == [low, low, unverified, verified]
 
 
 async def test_it_sees_place_claim_and_code_and_not_the_finders_argument(tmp_path: Path) -> None:

@@ -50,13 +50,10 @@ from orchestrator.code_review.verdict.model import Cause, Finding, Verdict
 
 MAX_CLAIMS = 200
 """Findings that are carried over, the most severe; a review has far fewer."""
-
 MAX_LISTED = 20
 """Reporters, weaknesses and objections of a finding that is carried over."""
-
 MAX_SEARCHED = 100
 """Files in which the quotation of a finding is looked for whose own file is gone."""
-
 
 NONE_COMPLETE = "no complete review in which agents read files"
 OTHER_POLICY = "it had other agents, rules or configuration"
@@ -201,7 +198,10 @@ async def place_claims(
 
 
 def _raise_again(reports: Sequence[FindingReport]) -> list[FindingReport]:
-    """The claims, of which lowered ones take the places that their authors' graver ones left."""
+    """The claims at their own severity, also where the verifier saw other code stop them then.
+
+    Those beyond their authors' weightiest are raised only where graver ones left a place.
+    """
     taken = Counter(one.reporter for one in reports if one.finding.severity != "info")
     found = list(reports)
     lowered = [
@@ -211,8 +211,9 @@ def _raise_again(reports: Sequence[FindingReport]) -> list[FindingReport]:
     ]
     for severity, _, place in sorted(lowered):
         report = reports[place]
-        if taken[report.reporter] < MAX_WEIGHTY:
-            taken[report.reporter] += 1
+        stopped = report.finding.severity != "info"
+        if stopped or taken[report.reporter] < MAX_WEIGHTY:
+            taken[report.reporter] += not stopped
             own = replace(report.finding, severity=SEVERITIES[severity], lowered_from=None)
             found[place] = replace(report, finding=own)
     return found

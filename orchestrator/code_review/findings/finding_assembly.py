@@ -46,7 +46,7 @@ def build_finding(
     Args:
         family_of: agent → the family of its model.
     """
-    first, objections = merged.finding, tuple(objections)
+    first, objections = merged.finding, _up_to_date(merged, objections)
     disputed = any(one.refutes for one in objections)
     against = {one.by for one in objections if one.refutes and not one.earlier}
 
@@ -70,19 +70,19 @@ def build_finding(
         return OUTCOMES.index(outcome), level, -SEVERITIES.index(severity), confidence
 
     severity, confidence, decides = max(rated, key=counts)
-    leading = _told(merged, rated, severity, weight(severity, confidence, policy), policy)
-    words, reports = _words(merged, leading or decides, policy), merged.all_reports
+    # It is told itself if it weighs as much as its surest duplicate.
+    told = max(rated, key=lambda one: (*counts(one)[:-1], one[-1] is merged))[-1]
+    words, reports = _words(merged, told, policy), merged.all_reports
     refs = {ref for report in reports for ref in report.call_refs}
     reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
     support, confirmed_by = supported(severity, decides)
-    if support == "refuted" and "stopped" in {one.verdict for one in verifications(merged)}:
-        severity, support = "low", "claimed"
+    severity, support, lowered_from = _lowered(merged, severity, support)
     return Finding(
         id="",
         **_shown(first, words, reports),
         severity=severity,
         confidence=confidence,
-        lowered_from=first.lowered_from if severity == "info" else None,
+        lowered_from=lowered_from,
         evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs)), side=first.side),
         reported_by=tuple(sorted(reporters | merged.supporters)),
         carried_over=merged.is_carried,
@@ -92,6 +92,15 @@ def build_finding(
         support=support,
         confirmed_by=confirmed_by,
     )
+
+
+def _lowered(
+    merged: MergedFinding, severity: Severity, support: Support
+) -> tuple[Severity, Support, Severity | None]:
+    """Its severity and support, and from which severity it was lowered; low where it is stopped."""
+    if support == "refuted" and "stopped" in {one.verdict for one in verifications(merged)}:
+        return "low", "claimed", severity
+    return severity, support, merged.finding.lowered_from if severity == "info" else None
 
 
 def _shown(
@@ -128,6 +137,12 @@ def verifications(merged: MergedFinding) -> list[Verification]:
     return list(dict.fromkeys(filter(None, found)))
 
 
+def _up_to_date(merged: MergedFinding, given: Iterable[Objection]) -> tuple[Objection, ...]:
+    """Objections without what the verifier said of an earlier push, where it decides again."""
+    again = any(one.verdict != "cannot_tell" for one in verifications(merged))
+    return tuple(one for one in given if one.by != VERIFIER or not again)
+
+
 def _objections(
     merged: MergedFinding, given: Iterable[Objection], support: Support
 ) -> tuple[Objection, ...]:
@@ -156,24 +171,6 @@ def _remarks(merged: MergedFinding) -> tuple[Remark, ...]:
         if one.verdict in {"confirmed", "cannot_tell"}
     ]
     return tuple(dict.fromkeys(found))
-
-
-def _told(
-    merged: MergedFinding,
-    rated: list[tuple[Severity, float, MergedFinding]],
-    severity: Severity,
-    level: int,
-    policy: VerdictPolicy,
-) -> MergedFinding | None:
-    """The finding itself, if it weighs as much as its surest duplicate: it is told, not that."""
-    return next(
-        (
-            part
-            for own, confidence, part in rated
-            if part is merged and own == severity and weight(own, confidence, policy) == level
-        ),
-        None,
-    )
 
 
 def _counting(reports: list[FindingReport]) -> list[FindingReport]:

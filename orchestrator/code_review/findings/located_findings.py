@@ -40,7 +40,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
         edits: a fix in its file that an analyzer proposes.
         patch: a fix that an agent proposes, as a unified diff against head.
         older: its author says that base has it too.
-        lowered_from: its author's severity, where it is info as one too many.
+        lowered_from: its author's severity, where it is info as one too many, or low as stopped.
         refined_because: why its author has changed it since it reported it.
     """
 
