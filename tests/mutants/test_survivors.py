@@ -28,5 +28,6 @@ def test_an_accepted_survivor_is_reported_and_does_not_fail_the_command(
     accepted = {Mutant("windows", "yield 0", "yield None"): Known(False, "found a little later")}
     assert report("module.py", [survivor, killed], accepted)
     assert "1 of 2 noticed; 1 accepted, 0 equivalent" in capsys.readouterr().out
+    assert not report("module.py", [survivor, survivor, killed], accepted)
     assert not report("module.py", [survivor, killed], {})
     assert not report("module.py", [killed._replace(outcome="not run")], accepted)
