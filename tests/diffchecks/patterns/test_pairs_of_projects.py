@@ -51,6 +51,13 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
             "a.java",
             'class A { void f(Token accessToken) { log.info("of {}", accessToken.userId); } }',
         ),
+        ("a.rb", "a.with_lock do\n  a.count += 1\n  a.save!\nend"),
+        ("a.rb", "a.lock!\na.count += 1\na.save!"),
+        (
+            "a.php",
+            "<?php function f() { $a = A::lockForUpdate()->find(1); $a->n += 1; $a->save(); }",
+        ),
+        ("a.ts", "async function f() { const a = g({ lock: t.LOCK }); a.n += 1; await a.save(); }"),
         ("AExceptionTest.java", "class A { void f() { new AException(null); } }"),
         ("a.java", "class A { boolean f(I i) { return i.next() != 1 || i.next() != 2; } }"),
         ("a.java", "class A { boolean f(double x) { return x - x == 0; } }"),
