@@ -53,6 +53,7 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
         ),
         ("a.rb", "a.with_lock do\n  a.count += 1\n  a.save!\nend"),
         ("a.rb", "a.lock!\na.count += 1\na.save!"),
+        ("a.rb", "class A\n  def f = a.lock!\n  def g\n    a.n += 1\n    a.save!\n  end\nend"),
         (
             "a.php",
             "<?php function f() { $a = A::lockForUpdate()->find(1); $a->n += 1; $a->save(); }",
