@@ -121,3 +121,40 @@ async def test_a_comment_or_an_unconnected_quotation_does_not_undo_what_is_shown
         report = as_form(VerifierReport, {"verdicts": [given]})
         (why,) = (await check_verdicts(workspace, report, {"F2": ONE}))[1]
         assert why.endswith("its quotation names nothing, and so shows nothing alone")
+
+
+REPLACED = "def text_of(node):\n    first = node.children[0]\n    return first.text\n"
+OLD = {"tree.py": REPLACED, "page.py": "title = page.top\nbelow = page.heading\n"}
+NEW_CODE = {
+    "return node.firstChild.text": "",
+    "return node.heading.text": "heading",  # base has it
+    "return render(node.text)": "render",  # base calls nothing there
+}
+
+
+@pytest.mark.attack("verifier that calls a new defect old")
+@pytest.mark.parametrize(("code", "lacks"), NEW_CODE.items())
+async def test_base_need_not_have_names_that_the_change_brings_into_code_that_it_replaces(
+    tmp_path: Path, code: str, lacks: str
+) -> None:
+    head = {"tree.py": f"def text_of(node):\n    {code}\n", "page.py": "below = page.heading\n"}
+    place = replace(PLACE, path="tree.py", start_line=2, end_line=2, evidence=Evidence(code, ()))
+    async with workspace_of(change(tmp_path, OLD, head)) as workspace:
+        for file, quote, lacking in (
+            ("tree.py", "return first.text", lacks),
+            (
+                "tree.py",
+                "def text_of(node):",
+                lacks or "firstChild",
+            ),  # which the change does not replace
+            (
+                "page.py",
+                "title = page.top",
+                lacks or "firstChild",
+            ),  # and this is in another function
+        ):
+            given = verdict_on("F1", "older", {"file": file, "quote": quote})
+            report = as_form(VerifierReport, {"verdicts": [given]})
+            whys = (await check_verdicts(workspace, report, {"F1": place}))[1]
+            why = f"verdict on F1: its quotations lack {lacking}"
+            assert [one.partition(",")[0] for one in whys] == ([why] if lacking else [])

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from diffchecks.path_kinds import is_code
 from orchestrator.code_review.agent_report_contracts import ClaimVerdict, QuotedCode, VerifierReport
 from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.findings.citations import MAX_SHOWN_QUOTE, changed_lines, read_lines
 from orchestrator.code_review.findings.finding_context import (
     enclosing_names,
@@ -35,6 +36,7 @@ MAX_LINES = 20
 _PROSE = (".md", ".rst", ".txt", ".adoc")
 _COMMENT = re.compile(r"(?:^|(?<=\s))(?:#(?!\[|\w)|//|--\s|/\*|\*\s|<!--).*", re.MULTILINE)
 _NAME = re.compile(r"[^\W\d][\w$]{2,}")
+_CALLED = re.compile(rf"({_NAME.pattern})\s*\(")
 _TABLE = read_table(__file__, "common_names.yaml")
 _WORDS = frozenset(kwlist).union(_TABLE["languages"].split())
 _COMMON = _WORDS.union(_TABLE["trivial"].split())
@@ -159,10 +161,10 @@ async def _error(
             return found
         quotes.append(found)
     code = [one for one in quotes if one.text.strip()]
+    place = await _place_of(workspace, asked[given.finding])
     if given.verdict == "older":
-        why = _not_in_base(asked[given.finding], code)
+        why = await _not_in_base(workspace, asked[given.finding], code, place.own.function)
     else:
-        place = await _place_of(workspace, asked[given.finding])
         why = (_not_shown if given.verdict == "confirmed" else _not_stopped)(place, code, given)
     comment = next((one.path for one in quotes if not one.text.strip()), "")
     return (
@@ -201,12 +203,29 @@ def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) ->
     return "its quotations share no name with the claim's place; quote what stops it there"
 
 
-def _not_in_base(claim: Finding, quotes: Sequence[_Code]) -> str:
-    """Why code of base does not do what a claim, and the line that causes it, does on head."""
+async def _not_in_base(
+    workspace: ReviewWorkspace, claim: Finding, quotes: Sequence[_Code], function: str
+) -> str:
+    """Why code of base does not do what a claim, and the line that causes it, does on head.
+
+    Code that the change replaces need not have names that no file of base has. It has to call what
+    the claim's code calls, and to be in its function or share a name with it.
+    """
     if claim.evidence.side == "base" or (claim.because_of and claim.because_of.removed):
         return "the change removes what the claim is about, so base does not have the defect"
-    needed = _names(f"{claim.evidence.quote}\n{claim.cause_quote}")
+    text, git = f"{claim.evidence.quote}\n{claim.cause_quote}", Git.of(workspace.change)
+    needed = _names(text)
     missing = sorted(needed.difference(*(one.names for one in quotes)))
+    near = [one for one in quotes if one.names & needed or one.function == function != ""]
+    removed = [(one, n) for one in near for n in changed_lines(workspace, "base", one.path)]
+    if any(one.first <= n <= one.last for one, n in removed):
+        grep = ("grep", "-qwF", "-f", "-", workspace.change.base_tree, "--")
+        missing = [
+            name
+            for name in missing
+            if name in _CALLED.findall(text)
+            or (await git.attempt(*grep, stdin=name.encode())).code == 0
+        ]
     lacks = f"lack {missing[0]}, which" if missing else "are compared by names, and no name"
     return f"its quotations {lacks} is in the claim's code" if missing or not needed else ""
 
