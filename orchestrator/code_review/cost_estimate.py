@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.prices import Price, price_of
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents import judging, planning, summary, verifier
+from orchestrator.code_review.agents.briefs import task_about
 from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.agents.shared_opening import MAX_FINDINGS_TOKENS
 from orchestrator.code_review.review_state import Iteration, ReviewState
@@ -151,7 +152,7 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
         yield task
     yield from planning.build_tasks(state)
     if judging.has_verifier(state.given.settings) and not state.is_trivial:
-        yield verifier.build_task(state, [])
+        yield task_about(state, verifier.choose_verifier(state), "verify", claims=(), code=())
     if judging.needs_judge(state.given.settings, state.rubric):
         yield judging.build_judge_task(
             state, judging.judged_criteria(state.rubric), state.iteration.key("judge"), {}

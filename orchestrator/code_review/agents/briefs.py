@@ -15,7 +15,7 @@ from orchestrator.data_directories import read_table
 from orchestrator.engine.agent_context import describe_bounds
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import Task, run_task
-from orchestrator.engine.types import Bounds
+from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.engine.untrusted_text import frame
 
 PROMPTS: Mapping[str, str] = read_table(__file__, "prompts.yaml")
@@ -41,29 +41,36 @@ def build_brief(task: str, nonce: str, bounds: Bounds | None = None, /, **facts:
     return f"{text}\n{frame(json.dumps(facts), nonce)}"
 
 
+def task_about(state: ReviewState, spec: AgentSpec, part: str, /, **facts: object) -> Task:
+    """A task of an agent that proves, verifies or fixes findings.
+
+    Its work is optional, so neither a stronger model nor a person is asked after a failure.
+
+    Args:
+        part: of the iteration, and the name of the text that asks for it.
+    """
+    spec, nonce = replace(spec, escalation=()), state.runtime.executor.nonce
+    brief = build_brief(PROMPTS[part], nonce, spec.bounds, **facts)
+    return Task(spec, brief, state.iteration.key(part))
+
+
 async def ask_about(
     state: ReviewState,
-    agent: str,
+    spec: AgentSpec,
     part: str,
     findings: Sequence[Finding],
     around: int,
     /,
     **facts: object,
 ) -> LoopResult:
-    """Run one task of an agent that proves or fixes findings, and is shown the code around them.
-
-    Its work is optional, so neither a stronger model nor a person is asked after a failure.
+    """Run one task about findings, with the code around them.
 
     Args:
-        part: of the iteration, and the name of the text that asks for it.
         around: lines before and after each finding.
     """
-    spec, nonce = replace(state.agent(agent), escalation=()), state.runtime.executor.nonce
     code = await code_around(state, findings, around)
-    brief = build_brief(PROMPTS[part], nonce, spec.bounds, **facts, code=code)
-    result = await run_task(
-        Task(spec, brief, state.iteration.key(part)), state.runtime, state.given.budget
-    )
+    task = task_about(state, spec, part, **facts, code=code)
+    result = await run_task(task, state.runtime, state.given.budget)
     state.iteration.helpers.append(result)
     return result
 

@@ -53,7 +53,7 @@ async def _ask(state: ReviewState, part: str, findings: Sequence[Finding]) -> No
     """Run one task of the fixer, and prove the patches."""
     name = str(state.given.settings.fixes.agent)
     shown = [_shown(finding) for finding in findings]
-    result = await ask_about(state, name, part, findings, LINES_AROUND, findings=shown)
+    result = await ask_about(state, state.agent(name), part, findings, LINES_AROUND, findings=shown)
     if result.status != "ok":
         return
     known = {key: one for one in findings for key in (one.id, one.fingerprint)}

@@ -6,7 +6,7 @@ runs the tests, and it alone decides what they prove.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from posixpath import commonprefix
 
 from msgspec import convert, to_builtins
@@ -41,6 +41,7 @@ PROVEN_CONFIDENCE = 0.95
 LINES_AROUND = 40
 EXAMPLE_LINES = 40
 GONE = "the quoted lines are gone, and no test shows the finding any more"
+DROPPED = "a second test of {} was not run: no first one of that finding is left to correct"
 FIXED = "the test that showed it passes on head now"
 CODE = AgentSpec("proofs", "runs tests of findings", "", (PROVE_FINDING,), bounds=Bounds())
 """In whose name code calls the tool."""
@@ -67,10 +68,7 @@ async def prove_findings(state: ReviewState) -> None:
             state.proofs[finding.fingerprint] = tuple(again)
     if why:
         state.proof_note = f"no finding was proven by a test: {why}"
-        state.synthesis = with_proofs(state.synthesis, state.proofs)
-        return
-    due = [finding for finding in due if finding.fingerprint not in state.proofs]
-    if due:
+    elif due := [finding for finding in due if finding.fingerprint not in state.proofs]:
         await _write_tests(state, due)
     state.synthesis = with_proofs(state.synthesis, state.proofs)
 
@@ -126,11 +124,8 @@ def _why_not(state: ReviewState) -> str:
     if tests is None:
         return "base configures no tests"
     if single_test(tests) is None:
-        known = ", ".join(runner.name for runner in RUNNERS)
-        return (
-            f"the command in tests: names none of {known}; set tests.single to the command that "
-            "runs one file"
-        )
+        why = f"tests.command names none of {', '.join(runner.name for runner in RUNNERS)}"
+        return f"{why}; set tests.single to the command that runs one file"
     if PROVE_FINDING not in state.runtime.executor.registry.specs():
         return NOT_ALLOWED.removeprefix(NOT_RUN)
     if SANDBOX.level != "bubblewrap" or bubblewrap.find_bwrap() is None:
@@ -145,22 +140,23 @@ async def _ask(
     earlier: Mapping[str, Sequence[Proof]],
 ) -> Mapping[str, Sequence[Proof]]:
     """Run one task of the prover and its tests; the new proofs, by the finding's fingerprint."""
-    agent, facts = str(state.given.settings.proofs.agent), await _test_facts(state)
+    spec, facts = state.agent(str(state.given.settings.proofs.agent)), await _test_facts(state)
     shown = [_shown(finding, earlier.get(finding.fingerprint, ())) for finding in findings]
-    result = await ask_about(
-        state, agent, part, findings, LINES_AROUND, tests=facts, findings=shown
-    )
+    result = await ask_about(state, spec, part, findings, LINES_AROUND, tests=facts, findings=shown)
     if result.status != "ok":
         return {}
     known = {key: one for one in findings for key in (one.id, one.fingerprint)}
     found: dict[str, list[Proof]] = {}
-    for test in as_form(ProofReport, result.report).tests:
+    tests, left = as_form(ProofReport, result.report).tests, {k: [*v] for k, v in earlier.items()}
+    tried = {proof.claim for proofs in earlier.values() for proof in proofs}
+    for test in sorted(tests, key=lambda one: one.claim not in tried):
         tested = known.get(test.finding)
         if tested is None or len(found.get(tested.fingerprint, ())) >= MAX_TESTS:
             continue
-        before = earlier.get(tested.fingerprint, ())
-        if part == "prove_again" and test.claim not in {proof.claim for proof in before}:
-            continue  # another claim than the one that was tried
+        before = left.get(tested.fingerprint, [])
+        if earlier and not before:
+            state.proof_note = state.proof_note or DROPPED.format(tested.id)
+            continue
         proof = await _prove(state, tested, _with_prediction(test, before), _place_of(tested))
         found.setdefault(tested.fingerprint, []).append(proof)
     for finding in findings:  # one that the prover leaves out is not asked again
@@ -172,10 +168,16 @@ async def _ask(
     return found
 
 
-def _with_prediction(test: WrittenTest, before: Iterable[Proof]) -> WrittenTest:
-    """The test with what the first attempt said of its claim before it was run."""
-    first = next((proof for proof in before if proof.claim == test.claim), None)
-    if first is None or not (first.head or first.base) or first.reason == BY_ITSELF:
+def _with_prediction(test: WrittenTest, before: list[Proof]) -> WrittenTest:
+    """The test with what a first attempt at its claim, else at its finding, said before it was run.
+
+    Each attempt is taken out of ``before``: it is corrected once.
+    """
+    if not before:
+        return test
+    first = next((proof for proof in before if proof.claim == test.claim), before[0])
+    before.remove(first)
+    if not (first.head or first.base) or first.reason == BY_ITSELF:
         return test
     same = {name: getattr(first, name) for name in ("exception", "value", "oracle")}
     return replace(test, **same, not_shown=first.not_shown or test.not_shown)
@@ -254,6 +256,8 @@ def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synt
         rest = {one.claim for one in own} - {one.claim for one in own if one.is_reproduced}
         own = tuple(one.without(*sorted(rest)) if one.is_reproduced else one for one in own)
         shown = replace(finding, proofs=own)
+        # Where head passes each test that was to show it, nobody's word outweighs that.
+        head_passes = own and all(one.reason.startswith(HEAD_PASSES) for one in own)
         if any(proof.is_reproduced for proof in own):
             confidence = max(finding.confidence, PROVEN_CONFIDENCE)
             shown = replace(shown, support="proven", confidence=confidence)
@@ -262,12 +266,7 @@ def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synt
             reason = GONE if own[0].reason == GONE else FIXED
             rejected.append(Rejected(finding=closed, reason=reason, cause="fixed"))
             continue
-        elif finding.support in {"verified", "agreed"} and _head_passes(own):
+        elif head_passes and finding.support in {"verified", "agreed"}:
             shown = replace(shown, support="claimed")
         findings.append(shown)
     return replace(found, findings=tuple(findings), rejected=tuple(rejected))
-
-
-def _head_passes(proofs: Sequence[Proof]) -> bool:
-    """Whether head passes each test that was to show a finding: nobody's word outweighs that."""
-    return bool(proofs) and all(one.reason.startswith(HEAD_PASSES) for one in proofs)

@@ -5,13 +5,13 @@ confidence, severity or name. Code decides what its verdicts are worth.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
-from orchestrator.code_review.agents.briefs import PROMPTS, build_brief, code_around
+from orchestrator.code_review.agents.briefs import ask_about
 from orchestrator.code_review.agents.judging import has_verifier, named_vendors
 from orchestrator.code_review.agents.prover import LINES_AROUND, MIN_SEVERITY
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL, shorten
@@ -19,7 +19,6 @@ from orchestrator.code_review.findings.located_findings import Verification
 from orchestrator.code_review.findings.verification import as_evidence, check_verdicts
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.types import AgentSpec
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
@@ -31,11 +30,9 @@ async def verify_findings(state: ReviewState) -> None:
     if not due:
         return
     state.focus.asked = {finding.id: finding for finding in due}
-    code = await code_around(state, due, LINES_AROUND)
-    finders = [name for finding in due for name in finding.reported_by]
-    task = build_task(state, [_shown(finding) for finding in due], finders, code)
-    result = await run_task(task, state.runtime, state.given.budget)
-    state.iteration.helpers.append(result)
+    spec = choose_verifier(state, {name for finding in due for name in finding.reported_by})
+    claims = [_shown(finding) for finding in due]
+    result = await ask_about(state, spec, "verify", due, LINES_AROUND, claims=claims)
     state.verifier_note = ""
     if result.status != "ok":
         ids = ", ".join(state.focus.asked)
@@ -96,31 +93,10 @@ def _is_disputed(state: ReviewState, finding: Finding) -> bool:
     )
 
 
-def build_task(
-    state: ReviewState,
-    claims: Sequence[Mapping[str, object]],
-    finders: Iterable[str] = (),
-    code: Sequence[Mapping[str, str]] = (),
-) -> Task:
-    """The verifier's task.
-
-    Args:
-        claims: as they are shown; none where only the size of the request matters.
-        finders: the agents that made them.
-        code: around their places.
-    """
-    spec, nonce = _choose_verifier(state, finders), state.runtime.executor.nonce
-    brief = build_brief(PROMPTS["verify"], nonce, spec.bounds, claims=claims, code=code)
-    return Task(spec, brief, state.iteration.key("verify"))
-
-
-def _choose_verifier(state: ReviewState, finders: Iterable[str]) -> AgentSpec:
-    """Who verifies: at a provider of the review that no finder's model is at, if there is one.
-
-    Verdicts are optional, so neither a stronger model nor a person is asked after a failure.
-    """
+def choose_verifier(state: ReviewState, finders: Iterable[str] = ()) -> AgentSpec:
+    """Who verifies: at a provider of the review that no finder's model is at, if there is one."""
     catalog, settings = state.given.catalog, state.given.settings
-    spec = replace(state.agent(str(settings.verify.agent)), escalation=())
+    spec = state.agent(str(settings.verify.agent))
     theirs = {state.family_of(name) for name in finders}
     vendors = [name for name, agents in named_vendors(catalog, settings).items() if agents]
     other = next((name for name in vendors if name not in theirs), "")

@@ -207,16 +207,20 @@ async def test_a_test_that_proves_nothing_is_corrected_once_and_keeps_its_predic
     verdict = await reviewed(tmp_path, first, second)
     (proof,) = only(verdict).proofs
     assert (proof.state, proof.value, proof.not_shown) == ("reproduced", "3 == 5", "floats")
+    (note,) = [note for note in verdict.change.notes if "second test" in note]
+    assert note.endswith("was not run: no first one of that finding is left to correct")
     assert "head passes the test" in shown[0]
     assert [agent.agent for agent in verdict.agents] == ["generalist", "prover", "prover"]
 
 
-async def test_a_prediction_that_is_refused_before_any_run_may_be_corrected(
+async def test_a_prediction_and_claim_that_are_refused_before_any_run_may_be_corrected(
     namespaces: None, tmp_path: Path
 ) -> None:
-    first, second = writes(written(value="assert")), writes(written(value="3 == 5"))
-    (proof,) = only(await reviewed(tmp_path, first, second)).proofs
-    assert (proof.state, proof.value) == ("reproduced", "3 == 5")
+    first = writes(written(value="assert"))
+    second = writes(written(claim="total([2, 3]) loses 2", value="3 == 5"))
+    refused, proof = only(await reviewed(tmp_path, first, second)).proofs
+    assert (refused.state, proof.state, proof.value) == ("inconclusive", "reproduced", "3 == 5")
+    assert (proof.claim, proof.not_shown) == ("total([2, 3]) loses 2", "total([2, 3]) is 3")
 
 
 async def test_a_package_that_the_tests_lack_is_said_and_not_corrected(
