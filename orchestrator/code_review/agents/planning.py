@@ -75,11 +75,11 @@ def plan_by_code(state: ReviewState) -> ReviewPlan:
 
 
 def read_plan(state: ReviewState, result: LoopResult) -> ReviewPlan:
-    """The lead's plan, corrected so that every changed file is covered.
+    """The lead's plan, corrected so that policy and every changed file are covered.
 
     A file that it neither assigns nor skips with a reason goes to each specialist that it concerns,
-    and so do all if the lead failed. A question to an agent that does not exist goes to another.
-    Required checks do not depend on it: code runs them, and without a model it plans as well.
+    and so do all if the lead failed. The files of a required check that code has not run go to the
+    agents with its tools. A question to an agent that does not exist goes to another one.
     """
     everything = reviewable_paths(state)
     known = set(everything)
@@ -112,6 +112,8 @@ def read_plan(state: ReviewState, result: LoopResult) -> ReviewPlan:
     for agent, own in (state.focus.concerned or dict.fromkeys(specialists, forgotten)).items():
         if paths := [path for path in forgotten if path in own]:
             accepted.append(PlannedTask(agent=agent, paths=paths))
+    if not state.runtime.opening:  # otherwise code has run them on every file
+        accepted += _tasks_for_required_checks(state, accepted)
     return replace(proposed, tasks=accepted + redirected, skips=skips)
 
 
@@ -150,6 +152,26 @@ def _substitute(state: ReviewState, task: PlannedTask) -> str:
     able = [s.agent for s in state.shares if not paths or paths & set(s.paths)]
     agents = able or list(state.examiners)
     return next((name for name in agents if name in task.agent or task.agent in name), agents[0])
+
+
+def _tasks_for_required_checks(
+    state: ReviewState, planned: Iterable[PlannedTask]
+) -> list[PlannedTask]:
+    """Tasks for files of required checks that no agent with the check's tools was given."""
+    given = {(task.agent, path) for task in planned for path in task.paths}
+    lacking: dict[tuple[str, str], dict[str, None]] = {}
+    names, agents = state.given.settings.specialists, state.given.catalog.agents
+    for rule in state.given.catalog.verdict_policy.required_checks:
+        paths = concerned(rule, state.given.workspace.open_paths)
+        for tool in rule.tools:
+            able = [name for name in names if tool in agents[name].tools]
+            for path in paths if able else ():
+                if not any((agent, path) in given for agent in able):
+                    lacking.setdefault((able[0], rule.name), {})[path] = None
+    return [
+        PlannedTask(agent=agent, paths=list(paths), why=f"the check {name} is required of them")
+        for (agent, name), paths in lacking.items()
+    ]
 
 
 def due_paths(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str]] | None:
