@@ -61,13 +61,10 @@ class ProofTestJob(Struct, frozen=True):
 
 
 MAX_QUOTE = 60
-GENERIC = re.compile(
-    r"(?i)(?<!['\"\w])(?:assert\w*|error|exception|fail|failed|failure|expected|received|actual|got"
-    r"|want(?:ed)?|to|be|equal|deeply|strictly|not|is|where|values?|the|and|raised?|panic|wrong|bad"
-    r"|unexpected)\b"
-)
+_PREDICTIONS = read_yaml("proof_tests.yaml")["predictions"]
+GENERIC = re.compile(_PREDICTIONS["generic"])
 """What stands in any failure."""
-_DISTINCT = re.compile(r"\w|\[\]|\{\}|\(\)|''|\"\"")
+_DISTINCT = re.compile(_PREDICTIONS["distinct"])
 """What a prediction says besides: a word, or a value that is empty."""
 _TABLE = read_yaml("proof_tests.yaml")["python"]
 _FILES = frozenset(_TABLE["files"])
@@ -153,6 +150,8 @@ class PythonTest:
             if path.endswith(".py"):
                 self._learn(path, text)
         self._files = {PurePosixPath(path).name for path in given.paths}
+        self._locates = ".__file__" in given.text
+        self._folders = {part for path in given.paths for part in PurePosixPath(path).parts}
         self._imports = dict(self._imported())
         self._assigned = list(self._assignments())
         self._texts: dict[str, str] = {}
@@ -231,7 +230,7 @@ class PythonTest:
         return names
 
     def _is_own(self, node: ast.AST) -> bool:
-        return not self._own.isdisjoint(_names(node))
+        return not (self._locates or self._own.isdisjoint(_names(node)))
 
     def problems(self) -> Iterator[str]:
         """Names of reasons, or whole reasons."""
@@ -271,7 +270,11 @@ class PythonTest:
                 yield from self._of_replacement(self._dotted(node.value))
             case ast.Constant(value=str() as text):
                 names_file = PurePosixPath(text).name in self._files and "." in text
-                if names_file or _PRIVATE.search(text):
+                # What lies beside a module is a fixture unless it may be what the change alters.
+                beside = self._folders.isdisjoint(PurePosixPath(text).parts) and re.search(
+                    r"\w", text
+                )
+                if names_file or _PRIVATE.search(text) or (self._locates and not beside):
                     yield "looks"
             case ast.Raise():
                 yield from self._of_raise(node)

@@ -19,9 +19,7 @@ from diffchecks.test_quality.script_names import ScriptNames
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-_LITERAL = re.compile(
-    r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`$]*`|[\d\s.,+*/()\[\]{}:-]|\b(?:true|false|null|nil|undefined)\b)+"""
-)
+_LITERAL = re.compile(read_yaml("proof_tests.yaml")["predictions"]["literal"])
 
 
 class ScriptTest:

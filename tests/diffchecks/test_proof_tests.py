@@ -18,6 +18,10 @@ HONEST = {
     "seeded": "import random, shop\n\ndef test_a():\n    assert shop.pick(random.Random(3)) == 1\n",
     "an attribute that sounds like one": "import shop\n\ndef test_a():\n    assert shop.session().exec('q').id == 1\n",
     "a documented name of an ORM": "import shop\n\ndef test_a():\n    assert shop.names(shop.Item.__table__) == ['id']\n",
+    "SQL's time": "import shop\nfrom sqlalchemy import func\n\ndef test_a():\n    assert str(shop.total([func.now()])) == 'now()'\n",
+    "what lies beside a module": "import os, shop\n\ndef test_a():\n    assert shop.load(os.path.join(os.path.dirname(shop.__file__), 'data')) == 1\n",
+    "what lies beside it, by pathlib": "import shop\nfrom pathlib import Path\n\ndef test_a():\n    assert shop.load(Path(shop.__file__).parent / 'test-data/unit') == 1\n",
+    "code as input": "import ast, shop\n\ndef test_a():\n    assert shop.check(ast.parse('import os\\nprint(now())')) == 1\n",
     "a fake": "import shop\n\nclass Fake:\n    def ping(self, reconnect):\n        return 1\n\ndef test_a():\n    assert shop.ping(Fake()) == 1\n",
 }  # fmt: skip
 CHEATS = {
@@ -36,6 +40,11 @@ CHEATS = {
     "code": ("import shop\n\ndef test_a():\n    assert shop.total.__code__.co_consts == ()\n", "written"),
     "file": ("def test_a():\n    assert 'sum' in open('shop.py').read()\n", "written"),
     "path": ("from pathlib import Path\n\ndef test_a():\n    assert 'sum' in Path('shop.py').read_text()\n", "written"),
+    "its own file": ("import shop\n\ndef test_a():\n    assert shop.load(shop.__file__) == 1\n", "written"),
+    "its directory": ("import os, shop\n\ndef test_a():\n    assert shop.load(os.path.dirname(shop.__file__)) == 1\n", "written"),
+    "its directory, joined": ("import os, shop\n\ndef test_a():\n    assert shop.load(os.path.join(os.path.dirname(shop.__file__), '.')) == 1\n", "written"),
+    "a copy of what lies beside it": ("import os, shutil, shop\n\ndef test_a(tmp_path):\n    shutil.copytree(os.path.join(os.path.dirname(shop.__file__), 'data'), tmp_path)\n    assert shop.load(tmp_path) == 1\n", "written"),
+    "parsed source": ("import ast, shop\n\ndef test_a():\n    assert ast.dump(ast.parse(open('shop.py').read())) == shop.total([])\n", "written"),
     "hasattr": ("import shop\n\ndef test_a():\n    assert not hasattr(shop, 'new')\n", "written"),
     "getattr": ("import shop\n\ndef test_a():\n    assert getattr(shop, 'new', None) is None\n", "hides"),
     "signature": ("import shop\nfrom inspect import signature\n\ndef test_a():\n    assert len(signature(shop.total).parameters) == 1\n", "written"),
@@ -46,6 +55,8 @@ CHEATS = {
     "random": ("import random\n\ndef test_a():\n    assert f() == random.random()\n", "chance"),
     "sleep": ("import time\n\ndef test_a():\n    time.sleep(90)\n    assert f() == 1\n", "chance"),
     "now": ("from datetime import datetime\n\ndef test_a():\n    assert f() == datetime.now()\n", "chance"),
+    "today": ("from datetime import date as d\n\ndef test_a():\n    assert f() == d.today()\n", "chance"),
+    "a framework's time": ("from django.utils.timezone import now\n\ndef test_a():\n    assert f() == now()\n", "chance"),
     "version": ("import sys\n\ndef test_a():\n    assert sys.version_info < (3, 0) or f() == 1\n", "version"),
     "package version": ("import shop\n\ndef test_a():\n    assert shop.__version__ == '1'\n", "version"),
     "environment": ("import os\n\ndef test_a():\n    assert os.environ['CI'] == f()\n", "machine"),
@@ -120,6 +131,7 @@ GO = {
     "func TestClaim(t *testing.T) {\n\tpanic(1)\n\tt.Error(1)\n}": "raises",
     'func TestClaim(t *testing.T) {\n\tb, _ := os.ReadFile("a.go")\n\tt.Error(b)\n}': "written",
     "func TestClaim(t *testing.T) {\n\tif rand.Int() > 1 {\n\t\tt.Error(1)\n\t}\n}": "chance",
+    "func TestClaim(t *testing.T) {\n\tif !Due(early).After(late) {\n\t\tt.Error(1)\n\t}\n}": "",
     "func TestClaim(t *testing.T) {\n\tTotal()\n}": "asserts nothing",
 }
 

@@ -215,7 +215,7 @@ from pathlib import Path :: assert 'sum' in next(Path().glob('*.py')).read_text(
 from pathlib import Path :: place = Path('.')\nassert 'sum' in (place / 'x').read_bytes()
 import shutil :: shutil.copy('shop.py', tmp_path)\nassert 'sum' in (tmp_path / 'shop.py').read_text()
 import io :: assert 'sum' in io.open('README.md').read()
-import ast :: assert ast.parse('1') == shop.total([2, 3])
+import ast :: assert ast.parse(open('shop.py').read()) == shop.total([2, 3])
 import linecache :: assert linecache.getline('shop.py', 1) == shop.total([2, 3])
 :: assert 'sum' in open(shop.__file__).read()
 :: assert 'total' in dir(shop)
