@@ -149,9 +149,10 @@ async def test_a_finding_whose_test_base_fails_too_stays_open_and_says_so(
     told = claim(quote=QUOTE.replace(")", ", 0)"))
     lines: dict[str, list[ScriptedReply]] = {"generalist": [said(told)], "prover": [writes(written()), writes(written())],
              "verifier": [text_reply(json.dumps({"verdicts": [answer]}))]}  # fmt: skip
-    verdict = await review(
-        repo, ScriptedModel(lines), adjust=alone, run_tests=True, prover=True, verifier=True
-    )
+    model = ScriptedModel(lines)
+    verdict = await review(repo, model, adjust=alone, run_tests=True, prover=True, verifier=True)
+    (asked,) = [request for request in model.requests if request.agent == "verifier"]
+    assert "run_snippet" in {tool.name for tool in asked.tools}  # it may run what decides
     if says == "older":
         (entry,) = verdict.rejected
         assert (entry.cause, entry.reason.partition("; ")[2]) == (
