@@ -35,6 +35,7 @@ from orchestrator.code_review.verdict.model import (
     SeverityCounts,
     Verdict,
     VerdictStop,
+    name_counts,
     severity_counts,
 )
 from orchestrator.engine.agent_loop import LoopResult
@@ -372,8 +373,7 @@ def _carried_over(state: ReviewState) -> str:
 
 
 def _summary(state: ReviewState) -> str:
-    counts = severity_counts(state.synthesis.findings)
-    severities = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
+    severities = name_counts(state.synthesis.findings)
     files = len(state.given.workspace.change.files)
     gaps = sum(skip.gap for skip in state.synthesis.skipped)
     parts = [f"{files} changed {'file' if files == 1 else 'files'}", severities or "no findings"]

@@ -2,14 +2,14 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from textwrap import dedent
 
 from rich.cells import cell_len, chop_cells
 
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.document_parts import BASE_FAILS, TEMPLATE
-from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict, severity_counts
+from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict, name_counts
 from orchestrator.report.ranking import Cause, group_by, rank_findings
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, quote_path
 from orchestrator.report.text_layout import DEEP_INDENT, UNBOUNDED, TextLayout, truncate
@@ -26,14 +26,6 @@ PROVERS = 2
 """Tools that are named as having proven a patch; the verdict has all."""
 GRAVE = ("critical", "high")
 _STYLE = {"critical": "red", "high": "red", "medium": "yellow", "low": "blue", "info": "bold"}
-
-
-def count_by_severity(findings: Iterable[Finding]) -> str:
-    """``1 critical, 3 low, 1 refuted``, of open findings; empty for none."""
-    found = list(findings)
-    counts = severity_counts(one for one in found if one.support != "refuted").items()
-    refuted = sum(one.support == "refuted" and one.state == "open" for one in found)
-    return ", ".join(f"{n:,} {name}" for name, n in (*counts, ("refuted", refuted)) if n)
 
 
 def format_location(finding: Finding) -> str:
@@ -315,7 +307,7 @@ def _render_noticed(page: TextLayout, causes: Sequence[Cause], room: int) -> lis
         entry = [line] if cell_len(line) <= page.width else page.wrap(line.strip(), first="  ")
         if len(lines) + len(entry) + 3 > room:
             left = [finding for other in causes[number:] for finding in other]
-            text = f"and {len(left):,} more ({count_by_severity(left)}): {page.more}"
+            text = f"and {len(left):,} more ({name_counts(left)}): {page.more}"
             return [*lines, *page.wrap(text, first="  ")]
         lines += entry
     return [*lines, "", *page.wrap(f"All at length: {page.more}", first="  ")]

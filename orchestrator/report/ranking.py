@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.code_review.verdict.model import Finding, Verdict, severity_counts
 from orchestrator.wording import count_noun
 
 AT_LENGTH = 5
@@ -96,7 +96,7 @@ def describe_outcome(verdict: Verdict) -> str:
     """``NOTHING FOUND``, ``NEEDS CHANGES, REVIEW INCOMPLETE``: never an approval."""
     if verdict.verdict == "merge" and not verdict.change.files:
         return "NOTHING TO REVIEW"
-    found = any(finding.state == "open" for finding in verdict.findings)
+    found = any(severity_counts(verdict.findings).values())
     words = name_outcome(verdict.verdict, found=found).upper()
     return words + (", REVIEW INCOMPLETE" if verdict.status == "incomplete" else "")
 
@@ -105,7 +105,7 @@ def name_outcome(outcome: str, *, found: bool) -> str:
     """An outcome that code computed, in words; a person's ``merge`` is an approval, this is not.
 
     Args:
-        found: there are open findings.
+        found: there are open findings that nobody refuted.
     """
     if outcome == "merge":
         return "Only minor findings" if found else "Nothing found"

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.code_review.verdict.document_parts import describe_tier
-from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.code_review.verdict.model import Verdict, name_counts
 from orchestrator.errors import answer_command, approve_command, resume_command
 from orchestrator.report import findings_text, review_gaps_text
 from orchestrator.report.ranking import describe_outcome, headline, rank_findings
@@ -180,7 +180,7 @@ def _render_clean(page: TextLayout, verdict: Verdict) -> list[str]:
 
 
 def _count_findings(verdict: Verdict) -> str:
-    return findings_text.count_by_severity(verdict.findings) or "no findings"
+    return name_counts(verdict.findings) or "no findings"
 
 
 def _render_header(page: TextLayout, verdict: Verdict) -> list[str]:

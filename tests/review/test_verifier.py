@@ -302,6 +302,9 @@ async def test_a_verdict_decides_what_a_claim_of_one_agent_leads_to(
     verdict = await reviewed(tmp_path, verifies(given), claims=(claimed(severity=severity),))
     found = only(verdict)
     assert (found.support, found.severity, found.outcome) == (support, severity, outcome)
+    others = [one for one in verdict.findings if one.severity == severity and one is not found]
+    assert getattr(verdict.counts, severity) == len(others) + (support != "refuted")
+    assert ("1 refuted" in verdict.summary) is (support == "refuted")
     remarks = [(one.by, one.reason) for one in found.remarks]
     remarks += [(one.by, one.reason) for one in found.objections]
     assert remarks == [("verifier", "As quoted.")]

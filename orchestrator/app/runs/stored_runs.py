@@ -29,7 +29,7 @@ from orchestrator.app.types import (
     is_readable,
     review_options,
 )
-from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.code_review.verdict.model import Verdict, severity_counts
 from orchestrator.engine.approvals import ASKED
 from orchestrator.engine.journal import IMPORTED
 from orchestrator.engine.journal_keys import FORK_NOTE, Key
@@ -231,14 +231,13 @@ def _describe_run(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo
     elif run.writer and (is_program_run(run) or not final):
         status = "running"
     started = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
-    open_findings = [f for f in verdict.findings if f.state == "open"] if verdict else []
     return RunInfo(
         run_id=run.run_id,
         started=started,
         change=what,
         state=status,
         verdict=verdict.verdict if verdict else None,
-        findings=len(open_findings) if verdict else None,
+        findings=sum(severity_counts(verdict.findings).values()) if verdict else None,
         is_read=verdict is not None and verdict.is_read,
     )
 

@@ -164,7 +164,7 @@ class Finding(Strict, frozen=True, kw_only=True):
 
 
 class SeverityCounts(Strict, frozen=True):
-    """The number of open findings by severity."""
+    """The number of open findings by severity, without refuted ones."""
 
     critical: int = 0
     high: int = 0
@@ -326,11 +326,19 @@ class Verdict(Strict, frozen=True, kw_only=True):
 
 
 def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
-    """The number of open findings by severity, the most severe first."""
+    """The number of open findings by severity, the most severe first, without refuted ones."""
     counts = dict.fromkeys(SEVERITIES, 0)
     for finding in findings:
-        counts[finding.severity] += finding.state == "open"
+        counts[finding.severity] += finding.state == "open" and finding.support != "refuted"
     return counts
+
+
+def name_counts(findings: Iterable[Finding]) -> str:
+    """``1 critical, 3 low, 1 refuted``, of open findings; empty for none."""
+    found = list(findings)
+    refuted = sum(one.support == "refuted" and one.state == "open" for one in found)
+    counts = (*severity_counts(found).items(), ("refuted", refuted))
+    return ", ".join(f"{n:,} {name}" for name, n in counts if n)
 
 
 def json_schema() -> dict[str, Any]:

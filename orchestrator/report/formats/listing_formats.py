@@ -15,8 +15,8 @@ from xml.etree import ElementTree as ET
 from msgspec import Struct, to_builtins
 
 from orchestrator.catalog.shared_literals import Severity
-from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
-from orchestrator.report.findings_text import count_by_severity, describe_support
+from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict, name_counts
+from orchestrator.report.findings_text import describe_support
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.ranking import headline, open_findings
 from orchestrator.report.review_gaps_text import join_tools
@@ -150,7 +150,7 @@ def joined_gaps(verdict: Verdict) -> list[Skipped]:
 
 def describe_result(verdict: Verdict) -> str:
     """The headline with the number of findings, on one line."""
-    return f"{headline(verdict)}: {count_by_severity(verdict.findings) or 'no findings'}"
+    return f"{headline(verdict)}: {name_counts(verdict.findings) or 'no findings'}"
 
 
 MAX_ANNOTATIONS = 10

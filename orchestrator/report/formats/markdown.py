@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from orchestrator.code_review.verdict.document_parts import Fix
-from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.code_review.verdict.model import Finding, Verdict, name_counts
 from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import (
     PLACES,
-    count_by_severity,
     describe_support,
     fix_command,
     format_location,
@@ -137,7 +136,7 @@ def _describe_noticed(causes: Sequence[Cause], room: int) -> str:
 
 def _describe_outcome(verdict: Verdict) -> list[str]:
     status = "review complete" if verdict.status == "complete" else "**REVIEW INCOMPLETE**"
-    found = count_by_severity(verdict.findings) or "no findings"
+    found = name_counts(verdict.findings) or "no findings"
     facts = (f"`{verdict.verdict}`", status, found, describe_reliance(verdict))
     parts = [f"### Diffcourt: {headline(verdict)}", " · ".join(filter(None, facts))]
     if override := verdict.override:

@@ -2,9 +2,8 @@
 
 from markupsafe import Markup
 
-from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.code_review.verdict.model import Verdict, name_counts
 from orchestrator.report import review_gaps_text
-from orchestrator.report.findings_text import count_by_severity
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.html_page.run_sections import render_coverage
@@ -29,7 +28,7 @@ def render_html(verdict: Verdict, sources: FormatInputs, more: Markup | str = ""
         outcome=describe_outcome(verdict),
         readers=describe_readers(verdict),
         unread=verdict.verdict == "merge" and not verdict.is_read,
-        counts=count_by_severity(verdict.findings),
+        counts=name_counts(verdict.findings),
         reliance=describe_reliance(verdict),
         gaps=len(gaps(verdict)),
         since=describe_since_previous(verdict),
