@@ -21,7 +21,7 @@ from diffchecks.patterns.pattern_loading import load_language
 from diffchecks.patterns.readings import read_program, unread_lines
 
 FILES = tuple(map(str, sorted((DATA / "patterns").glob("*.yaml"))))
-LARGE = 1_000_000  # bytes
+LARGE = 2_000_000  # bytes
 
 
 def is_accepted(path: Path) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MAX_PROPOSALS = 3
 MAX_FINDINGS = 100  # of one file
-MAX_BYTES = 1 << 20
+MAX_BYTES = 2 << 20
 _MAX_LINE = 2000
 _VARIABLE = re.compile(r"(,\s*)?\$\$\$([A-Z_][A-Z0-9_]*)(,\s*)?|\$([A-Z_][A-Z0-9_]*)")
 

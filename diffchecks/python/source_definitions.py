@@ -18,7 +18,7 @@ from diffchecks.packed_files import read_file
 from diffchecks.python.source_encoding import decode_python
 from diffchecks.python.syntax_tree_cache import blocks, has_blocks, parse, walk
 
-MAX_BYTES = 1 << 20  # a tree needs about a hundred times the bytes of its text
+MAX_BYTES = 2 << 20  # a tree needs about a hundred times the bytes of its text
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 DefinitionNode: TypeAlias = FunctionNode | ast.ClassDef

@@ -18,7 +18,7 @@ from diffchecks.python.source_encoding import decode_python
 from diffchecks.python.syntax_tree_cache import parse
 from diffchecks.taint.abstract_values import Deferred, Value
 
-MAX_BYTES: Final = 1_000_000
+MAX_BYTES: Final = 2_000_000
 _IMPORTED: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 
 _MORE: Final = re.compile(r"^[ \t]*import[ \t]+([^#\n(]+)", re.MULTILINE)

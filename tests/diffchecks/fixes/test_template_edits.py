@@ -217,7 +217,7 @@ def test_hostile_files_get_no_proposal_and_spare_the_others(tmp_path: Path) -> N
         "zero.py": b"\0md5(a)\0",
         "bytes.py": b"\xff\xfe\xff",
         "open.vue": b"<script>md5(a)",
-        "large.py": b"md5(a)\n" * 200_000,
+        "large.py": b"md5(a)\n" * 300_000,
         "fine.py": b"md5(a)\n",
     }
     for name, data in files.items():

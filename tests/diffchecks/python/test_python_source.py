@@ -73,7 +73,7 @@ def test_only_unknown_decorators_with_arguments_may_change_a_signature() -> None
         (b"x = 1\0\n", "does not parse: line 1: "),
         (b"x = " + b"(" * 300 + b")" * 300, "does not parse: "),
         (b"x = " + b"-" * 100_000 + b"1", "does not parse: "),
-        (b"#" * (MAX_BYTES + 1), "larger than 1 MiB"),
+        (b"#" * (MAX_BYTES + 1), "larger than 2 MiB"),
         (None, "cannot be read: No such file or directory"),
     ],
 )
