@@ -333,14 +333,15 @@ async def test_what_other_code_stopped_is_verified_again_at_its_own_severity(
     branch = Branch(tmp_path, BASE)
     stopped = verifies(verdict_on("F1", "stopped", STOPS))
     opened = SHOP.replace("    if unsafe(query):\n        return 1\n", "")
-    found = []
-    for text, claims, answer in (
+    pushes: list[tuple[str, list[dict[str, object]], list[ScriptedReply]]] = [
         (SHOP, [claimed()], [stopped]),
         (f"{SHOP}LIMIT = 1\n", [], [stopped]),
         (opened, [], []),
         (f"{opened}LIMIT = 1\n", [], [verifies(TRUE)]),
-    ):
-        team = {"generalist": [said(*claims)], "verifier": answer}
+    ]
+    found = []
+    for text, claims, answer in pushes:
+        team: dict[str, list[ScriptedReply]] = {"generalist": [said(*claims)], "verifier": answer}
         given = {"adjust": alone, "verifier": bool(answer)}
         one = only(await branch.push({"shop.py": text}, team=team, **given))
         found.append((one.support, one.severity, one.lowered_from, len(one.objections)))
