@@ -238,7 +238,7 @@ def _processor_seconds(pidfd: int) -> float:
     for number in numbers:  # which grows
         process = Path("/proc", number)
         with suppress(OSError):
-            after_name = (process / "stat").read_text().rpartition(")")[2].split()
+            after_name = (process / "stat").read_bytes().rpartition(b")")[2].split()
             ticks += sum(map(int, after_name[11:15]))  # its own, and of children that have ended
             for children in process.glob("task/*/children"):
                 numbers += children.read_text().split()
