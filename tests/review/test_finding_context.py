@@ -1,6 +1,7 @@
 """The context of a finding: its function in any language, else the lines around it."""
 
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -100,3 +101,15 @@ def test_a_line_with_ten_thousands_of_blanks_takes_no_time() -> None:
     began = time.process_time()
     assert find_block([" " * 20_000 + "x"], 1, 1).end == 1
     assert time.process_time() - began < 1
+
+
+def test_a_line_of_a_long_file_is_placed_by_the_lines_near_it() -> None:
+    looked_at = set[object]()
+
+    class Lines(list[str]):
+        def __getitem__(self, at: Any) -> Any:
+            looked_at.add(repr(at))
+            return super().__getitem__(at)
+
+    find_block(Lines(["call()"] * 5_000), 5_000, 5_000)
+    assert len(looked_at) < 2 * MAX_BLOCK

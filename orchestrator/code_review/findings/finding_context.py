@@ -82,9 +82,7 @@ def _find_header(lines: Sequence[str], start: int) -> int | None:
     """The first line of the function that contains a line or begins there."""
     if _is_header(lines[start - 1]):
         return start
-    for first, last in heads(lines, start):
-        if first < start - MAX_BLOCK:
-            break
+    for first, last in heads(lines, start, start - 1 - MAX_BLOCK):
         if not _CONTROL.match(lines[first - 1]):
             signed = lines[last].strip() == "{" and lines[last - 1].rstrip().endswith(")")
             if signed or _is_header(lines[last - 1]):
@@ -92,10 +90,10 @@ def _find_header(lines: Sequence[str], start: int) -> int | None:
     return None
 
 
-def heads(lines: Sequence[str], start: int) -> Iterator[tuple[int, int]]:
-    """First and last line of the beginning of each part that a line is in, innermost first."""
+def heads(lines: Sequence[str], start: int, above: int = 0) -> Iterator[tuple[int, int]]:
+    """First and last line of what begins each part below ``above`` it is in, innermost first."""
     indent, opened = _indent(lines[start - 1]), False
-    for number in range(start - 1, 0, -1):
+    for number in range(start - 1, max(0, above), -1):
         text = lines[number - 1]
         if not text.strip() or _COMMENT.match(text):
             continue
