@@ -158,3 +158,18 @@ async def test_base_need_not_have_names_that_the_change_brings_into_code_that_it
             whys = (await check_verdicts(workspace, report, {"F1": place}))[1]
             why = f"verdict on F1: its quotations lack {lacking}"
             assert [one.partition(",")[0] for one in whys] == ([why] if lacking else [])
+
+
+async def test_names_of_a_base_that_cannot_be_searched_stay_missing(tmp_path: Path) -> None:
+    code = "return node.firstChild.text"
+    head = {"tree.py": f"def text_of(node):\n    {code}\n"}
+    place = replace(PLACE, path="tree.py", start_line=2, end_line=2, evidence=Evidence(code, ()))
+    repo = change(tmp_path, {**OLD, "zoo/other.py": "X = 1\n"}, head)
+    given = verdict_on("F1", "older", {"file": "tree.py", "quote": "return first.text"})
+    report = as_form(VerifierReport, {"verdicts": [given]})
+    async with workspace_of(repo) as workspace:
+        assert not (await check_verdicts(workspace, report, {"F1": place}))[1]
+        oid = repo.git("rev-parse", "HEAD:zoo").strip()
+        (tmp_path / ".git/objects" / oid[:2] / oid[2:]).unlink()
+        (why,) = (await check_verdicts(workspace, report, {"F1": place}))[1]
+    assert "lack firstChild" in why

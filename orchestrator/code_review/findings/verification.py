@@ -32,6 +32,7 @@ from orchestrator.data_directories import read_table
 
 MAX_LINES = 20
 """Of one quotation; a vague range shows nothing."""
+MAX_CALLS = 200
 
 _PROSE = (".md", ".rst", ".txt", ".adoc")
 _COMMENT = re.compile(r"(?:^|(?<=\s))(?:#(?!\[|\w)|//|--\s|/\*|\*\s|<!--).*", re.MULTILINE)
@@ -224,7 +225,7 @@ async def _not_in_base(
             name
             for name in missing
             if name in _CALLED.findall(text)
-            or (await git.attempt(*grep, stdin=name.encode())).code == 0
+            or (await git.attempt(*grep, stdin=name.encode())).code != 1  # not found
         ]
     lacks = f"lack {missing[0]}, which" if missing else "are compared by names, and no name"
     return f"its quotations {lacks} is in the claim's code" if missing or not needed else ""
@@ -242,7 +243,7 @@ async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
     if not (own.function or (own.names and is_code(path))):
         names |= own.around
     calls = [n for n, text in enumerate(lines, 1) if own.function in _NAME.findall(text)]
-    callers = {find_block(lines, n, n).name for n in calls} - _COMMON
+    callers = {find_block(lines, n, n).name for n in calls[:MAX_CALLS]} - _COMMON
     leads = [_Code(side, path, *head) for head in islice(heads(lines, start), 1)]
     if cause:
         of: SideName = "base" if cause.removed else "head"
