@@ -114,6 +114,28 @@ async def test_a_file_has_as_many_lines_as_it_has_line_ends(tmp_path):
         assert len(shown[path]) == 1 + len(lines)
 
 
+async def test_what_a_diff_cuts_or_git_calls_binary_can_be_read(tmp_path):
+    nul = b"f(`\0`);\nevil();\n" + b"f(1);\n" * 400
+    head = {
+        "new.ts": nul,
+        "old.ts": nul,
+        "long.js": "x;" + " " * 2_000 + "evil();\n",
+        "b.bin": b"\0",
+    }
+    made = change(tmp_path / "hidden", {"old.ts": "f(1);\n" * 400}, head)
+    async with workspace_of(made) as workspace:
+        look = Navigation(workspace)
+        whole = await look.git_diff({})
+        seen = {line for line in whole.split("\n") if line.startswith("diff --git")}
+        read = [await look.read_file({"path": path}, seen) for path in ("old.ts", "long.js")]
+        assert "all of it in the diff" in await look.read_file({"path": "new.ts"}, seen)
+        with pytest.raises(InputError, match="binary"):
+            await look.read_file({"path": "b.bin"}, seen)
+    assert whole.count("\n+2: evil();") == 2
+    assert whole.count("diff --git") == 4
+    assert all("evil();" in text for text in read)
+
+
 async def test_a_path_may_have_the_prefix_of_a_diff(repo):
     async with workspace_of(repo) as workspace:
         look = Navigation(workspace)

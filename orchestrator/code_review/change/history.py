@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 from orchestrator.code_review.change.changed_files import RENAME_LIMIT
 from orchestrator.code_review.change.git.commands import OID, OPTIONS, PLAIN_DIFF, Git
@@ -28,18 +29,27 @@ def _paths_of(change: Change, path: str) -> tuple[str, ...]:
     return (path,)
 
 
-async def diff(change: Change, path: str | None = None) -> list[NumberedFileDiff]:
+async def diff(
+    change: Change, path: str | None = None, as_text: Sequence[str] = ()
+) -> list[NumberedFileDiff]:
     """The change as a diff by file, with line numbers; empty when the path did not change.
 
     Args:
         path: one file, by its old or new name; None for all.
+        as_text: paths to show as text although git calls them binary.
     """
-    only = ["--", *_paths_of(change, path)] if path is not None else []
+    only = as_text if path is None else _paths_of(change, path)
     output = await Git.of(change).run(
         "diff-tree", "-r", "-p", "-M", RENAME_LIMIT, "-U3", "--full-index", *PLAIN_DIFF,
-        change.base_tree, change.head_tree, *only,
+        *["--text" for _ in as_text[:1]], change.base_tree, change.head_tree, "--", *only,
     )  # fmt: skip
-    return number_lines(output.decode("utf-8", "replace"))
+    parts = number_lines(output.decode("utf-8", "replace"))
+    # A script may have a NUL, and attributes of this clone may call a text binary.
+    hidden = {blob for part in parts if not part.hunk_lines for blob in part.blobs}
+    files = [file for file in change.files if hidden.intersection((file.old_blob, file.new_blob))]
+    names = [n for f in files if f.added or f.removed for n in _paths_of(change, f.path)]
+    parts += await diff(change, as_text=names) if names and not as_text else []
+    return [*{(part.lines[0], part.blobs): part for part in parts}.values()]
 
 
 async def _head(git: Git, change: Change) -> str:
@@ -54,6 +64,10 @@ async def _head(git: Git, change: Change) -> str:
     return (await git.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=text)).decode()[:-1]
 
 
+def _newest(limit: int) -> str:
+    return f"--max-count={max(1, min(limit, _MAX_COMMITS))}"
+
+
 async def log(change: Change, path: str, limit: int = 20) -> str:
     """The newest commits that touched a file: id, date, author and subject, one a line.
 
@@ -65,14 +79,9 @@ async def log(change: Change, path: str, limit: int = 20) -> str:
     """
     git = Git.of(change)
     output = await git.run(
-        *_LOG,
-        "--follow",
-        "--format=%h %ad %an: %s",
-        f"--max-count={max(1, min(limit, _MAX_COMMITS))}",
-        await _head(git, change),
-        "--",
-        path,
-    )
+        *_LOG, "--follow", "--format=%h %ad %an: %s", _newest(limit), await _head(git, change),
+        "--", path,
+    )  # fmt: skip
     return output.decode("utf-8", "replace")
 
 
@@ -85,14 +94,9 @@ async def change_log(change: Change, limit: int = 20) -> str:
     if not (OID.fullmatch(change.head) and OID.fullmatch(change.base)):
         return "the change is not committed yet"
     output = await Git.of(change).run(
-        *_LOG,
-        "-z",
-        "--format=%h %ad %an: %s%n%b",
-        f"--max-count={max(1, min(limit, _MAX_COMMITS))}",
-        change.head,
-        f"^{change.base}",
-        "--",
-    )
+        *_LOG, "-z", "--format=%h %ad %an: %s%n%b", _newest(limit),
+        change.head, f"^{change.base}", "--",
+    )  # fmt: skip
     entries = output.decode("utf-8", "replace").split("\0")
     return "\n\n".join(entry.strip()[:_MESSAGE_AT_MOST] for entry in entries if entry.strip())
 

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from msgspec import Struct
 
 from diffchecks.check_io import decode_text
+from diffchecks.skipped_files import inspect_content, is_text
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.contents import split_lines
-from orchestrator.code_review.change.numbered_diff import NumberedFileDiff, show_page
+from orchestrator.code_review.change.numbered_diff import LINE_AT_MOST, NumberedFileDiff, show_page
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
 from orchestrator.code_review.tools.lead_tools import risk
@@ -87,16 +88,17 @@ class Navigation:
         """Numbered lines of one file, unless its diff is the whole text and was seen."""
         side = arguments.get("side", "head")
         path = await self._workspace.known_path(arguments["path"])
-        whole = "added" if side == "head" else "deleted"
-        if f"diff --git a/{path} b/{path}" in seen and self._workspace.files[path].status == whole:
-            return f"{path} is {whole}: your first message has all of it in the diff"
         entry = (await self._workspace.contents.paths(side)).get(path)
         if entry is None:
             raise InputError(f"{path} does not exist in {side}")
         data = await self._workspace.contents.read(entry[1])
-        if b"\0" in data[:8000]:
+        if b"\0" in data[:8000] and not is_text(path, inspect_content(data)):
             raise InputError(f"{path} is binary")
         lines = split_lines(decode_text(data))
+        whole = "added" if side == "head" else "deleted"
+        is_seen = f"diff --git a/{path} b/{path}" in seen and max(map(len, lines)) <= LINE_AT_MOST
+        if is_seen and self._workspace.files[path].status == whole:
+            return f"{path} is {whole}: your first message has all of it in the diff"
         start = arguments.get("start", 1)
         if start > len(lines) or arguments.get("end", start) < start:
             raise InputError(f"{path} has lines 1 to {len(lines)}; start is at most end")
