@@ -373,7 +373,7 @@ def refused(code: str, reason: str, guard: str = "") -> Refused:
         code: of a subclass of ``Refused``; any other gives a plain ``Refused``.
         guard: the guard that refused, empty for other reasons.
     """
-    if guard:
+    if guard or code == GuardRefused.code:
         return GuardRefused(guard, reason)
     known: list[type[Refused]] = [*Refused.__subclasses__(), NotOffered]
     kinds = {kind.code: kind for kind in known}

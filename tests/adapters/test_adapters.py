@@ -152,7 +152,8 @@ def world() -> World:
 
 @pytest.fixture
 async def harness(world: World, tmp_path: Path) -> AsyncIterator[Harness]:
-    async with Harness.open(tmp_path / "j.db", "r", bounds=Bounds(tool_calls=3)) as it:
+    bounds, guards = Bounds(tool_calls=3), [Asking(Ruling("block", "guarded"))]
+    async with Harness.open(tmp_path / "j.db", "r", bounds=bounds, guards=guards) as it:
         it.register("read", world.act, schema=TEXT, description="Reads.")
         it.register("deploy", world.act, schema=TEXT, level=Level.IRREVERSIBLE)
         yield it
@@ -166,6 +167,7 @@ async def test_a_refused_action_is_not_performed(
         harness,
         [
             ("read", {"words": "not in the schema"}),
+            ("read", {"text": "guarded"}),
             ("deploy", {"text": "v1"}),
             ("read", {"text": "a"}),
             ("read", {"text": "b"}),
@@ -175,9 +177,10 @@ async def test_a_refused_action_is_not_performed(
         False,
     )
     assert world.seen == ["a", "b", "c"]
-    assert len(told) == 6
+    assert len(told) == 7
     assert "InvalidArguments" in told[0]
-    assert "BudgetExhausted" in told[5]
+    assert "GuardRefused" in told[1]
+    assert "BudgetExhausted" in told[6]
 
 
 @pytest.mark.parametrize("drive", DRIVES)
@@ -189,7 +192,7 @@ async def test_an_unanswered_call_is_not_performed(
 
 
 class Asking:
-    """Changes the arguments of a tool that only reads, and has a person asked."""
+    """Gives the ruling whose reason is the text of the call."""
 
     name = "asking"
 
@@ -197,7 +200,9 @@ class Asking:
         self._rulings = rulings
 
     def check(self, call: GuardedCall) -> Ruling:
-        return next((one for one in self._rulings if call.arguments["text"] == one.reason), ALLOW)
+        return next(
+            (one for one in self._rulings if call.arguments.get("text") == one.reason), ALLOW
+        )
 
 
 @pytest.mark.attack("a sensitive tool that another framework's agent calls without a person")
