@@ -102,6 +102,7 @@ class ToxicityGuard:
 
 MIN_WORDS = 40
 """Words, or letters of another script, below which no language is detected."""
+PASSAGE = 400  # characters; passages overlap by half
 
 _DATA = read_table(__file__, "language_words.yaml")
 _SCRIPTS: dict[str, str] = _DATA["scripts"]
@@ -122,16 +123,13 @@ def detect_language(text: str) -> str:
     letters = _OTHER_SCRIPT.findall(text)
     words = [word.lower() for word in _WORD.findall(text)]
     if len(letters) >= MIN_WORDS and len(letters) > sum(map(len, words)) / 3:
-        found = Counter(_script(letter) for letter in letters)
+        names = (unicodedata.name(letter, "").split(" ", 1)[0].split("-")[0] for letter in letters)
+        found = Counter(_SCRIPTS.get(name, "") for name in names)
         return "ja" if found["ja"] * 5 > found["zh"] > 0 else found.most_common(1)[0][0]
     hits = Counter({code: sum(w in known for w in words) for code, known in _FREQUENT.items()})
     (best, most), (_, second) = hits.most_common(2)
     clear = most >= MIN_WORDS / 4 and most > 1.3 * second and most > len(words) / 8
     return best if clear else ""
-
-
-def _script(letter: str) -> str:
-    return _SCRIPTS.get(unicodedata.name(letter, "").split(" ", 1)[0].split("-")[0], "")
 
 
 class LanguageGuard:
@@ -148,10 +146,11 @@ class LanguageGuard:
         self._expected = frozenset(languages)
 
     def detect(self, text: str) -> Detection | None:
-        """The text's language, where it is known and not expected."""
-        if not self._expected or (found := detect_language(text)) in {"", *self._expected}:
-            return None
-        return Detection(f"prose in {found}")
+        """The languages of its passages that are known and not expected."""
+        starts = range(0, len(text), PASSAGE // 2) if self._expected else ()
+        passages = (text[start : start + PASSAGE] for start in starts)
+        found = sorted({*map(detect_language, passages)} - {"", *self._expected})
+        return Detection(f"prose in {', '.join(found)}") if found else None
 
 
 _PHRASES = read_table(__file__, "claim_phrases.yaml")

@@ -130,7 +130,8 @@ class FileRollback:
     def _restore(self, ref: str, force: Collection[str]) -> Restored:
         directory = self._place(ref)
         if not directory.exists() or (directory / "state").read_text() == "begun":
-            raise InputError(f"no call {ref} changed files in this run")
+            names = ", ".join(one.ref for one in self.snapshots() if one.state != "begun") or "none"
+            raise InputError(f"no call {ref} changed files in this run; calls that did: {names}")
         before, after = _manifest(directory / "before.json"), _manifest(directory / "after.json")
         changed = {path for path in {**before, **after} if before.get(path) != after.get(path)}
         if others := sorted(set(force) - changed):

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Mapping
+from textwrap import wrap
 
 import pytest
 
-from orchestrator.engine.text_guards import Action, TextGuard, TextGuards
+from orchestrator.engine.text_guards import Action, Detection, TextGuard, TextGuards
 from orchestrator.engine.untrusted_text import frame
 from orchestrator.errors import GuardRefused
-from orchestrator.guards.plain_text_guards import MarkupGuard, detect_language
+from orchestrator.guards.plain_text_guards import LanguageGuard, MarkupGuard, detect_language
 from orchestrator.guards.prompt_injection import MARK
 from orchestrator.guards.registry import GUARDS
 from tests.guards.measure import config, elsewhere, every_guard, lines, measured
@@ -195,6 +196,17 @@ def test_abusive_words_are_masked_and_ordinary_ones_are_not(every: Mapping[str, 
 )  # fmt: skip
 def test_the_language_of_prose(text: str, language: str) -> None:
     assert detect_language(text) == language
+
+
+@pytest.mark.parametrize("width", [20, 80, 400])
+def test_a_passage_in_another_language_is_seen_within_a_long_text(width: int) -> None:
+    english = "The tests of this module are not run on Windows, for it has no such call. " * 40
+    german = "Die Tests in diesem Modul werden nicht auf dem Rechner ausgeführt, und das ist gut. "
+    diff = "".join(f"+{at}: {line}\n" for at, line in enumerate(wrap(german * 4, width), 1))
+    found = LanguageGuard(["en"]).detect(english + diff + english)
+    assert found == Detection("prose in de")
+    assert LanguageGuard(["de", "en"]).detect(english + diff) is None
+    assert LanguageGuard([]).detect(diff) is None
 
 
 def test_a_long_text_keeps_its_beginning_and_its_end(every: Mapping[str, TextGuard]) -> None:

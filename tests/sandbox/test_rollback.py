@@ -124,6 +124,8 @@ async def test_files_that_others_changed_since_are_named_and_kept(
     assert (root / "pkg/a.py").read_text() == "A = 3\n"
     with pytest.raises(InputError, match="unrelated was not changed by"):
         scopes.restore(CALL, force=["unrelated"])
+    with pytest.raises(InputError, match=f"no call x changed files in this run; .*: {CALL}$"):
+        scopes.restore("x")
     again = scopes.restore(CALL, force=["pkg/a.py"])
     assert (again.paths, again.kept) == (("pkg/a.py",), ("log",))
     assert (root / "pkg/a.py").read_text() == "A = 1\n"
