@@ -16,6 +16,7 @@ from diffchecks.patterns.pattern_loading import (
     build_language,
     find_language,
 )
+from diffchecks.patterns.readings import add_grammar
 from diffchecks.rules import IMPORTED, RuleTable
 from diffchecks.taint.library_models import build
 
@@ -63,12 +64,8 @@ def _find_extended(content: Mapping[str, Any], known: Known, shown: str) -> str:
     found = find_language(content[EXTENDS], known)
     if found is None:
         languages = {name: data for name, data in known.items() if EXTENDS not in data}
-        grammars = {
-            grammar
-            for data in languages.values()
-            for several in data.get("grammars", {}).values()
-            for grammar in several
-        }
+        named = (data.get("grammars", {}).values() for data in languages.values())
+        grammars = {grammar for several in named for each in several for grammar in each}
         allowed = ", ".join(sorted({*languages, *grammars}))
         raise DataFileError(
             f"unknown language {content[EXTENDS]!r} to extend; allowed: {allowed}", shown
@@ -92,11 +89,10 @@ def check_search(
     from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that few repositories pay
 
     for grammar in sorted(grammars):
+        add_grammar(grammar)
         try:
             SgRoot("", grammar).root().find_all(dict(config))  # type: ignore[call-overload]
-        except (
-            BaseException
-        ) as error:  # an unknown grammar raises a panic, which is not an Exception
+        except BaseException as error:  # a panic at an unknown grammar is no Exception
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             why = " ".join(str(error).partition("Stack backtrace")[0].split())

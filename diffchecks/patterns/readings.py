@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -35,6 +37,9 @@ _SPLIT = {"kind": "ERROR", "has": {"regex": r"^#\s*(if|el|endif)"}}  # a stateme
 
 # A node that the parser inserts for missing text is empty and not a named node.
 _BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
+
+
+_PACKAGED = frozenset({"perl"})  # grammars that have a package each
 
 
 class Reading(Struct, frozen=True):
@@ -77,6 +82,16 @@ def read_program(source: Source, language: PatternFile) -> list[Reading]:
     return readings
 
 
+@cache
+def add_grammar(name: str) -> None:
+    """Make a grammar known to ast-grep that its wheel does not contain."""
+    if name in _PACKAGED and (found := find_spec(f"tree_sitter_{name}._binding")):
+        from ast_grep_py import register_dynamic_language  # noqa: PLC0415 - as in ``_read``
+
+        about: dict[str, Any] = {"library_path": found.origin, "extensions": [name]}
+        register_dynamic_language({name: about | {"language_symbol": f"tree_sitter_{name}"}})
+
+
 def unread_lines(readings: Sequence[Reading]) -> frozenset[int]:
     """The lines, from 0, that no reading has, or only in a comment that another has not."""
     always = frozenset.intersection(*(each.noted for each in readings))
@@ -91,6 +106,7 @@ def _read(
 
     readings = list[Reading]()
     for grammar in grammars:
+        add_grammar(grammar)
         root = SgRoot(text, grammar).root()
         broken = root.find_all({"rule": _BROKEN})  # type: ignore[call-overload]
         unread = lost | _unparsed_lines(broken, text, language)

@@ -166,7 +166,7 @@ def test_the_outcome_that_a_run_has_already_is_no_override(
 def test_an_incomplete_review_cannot_be_overridden_to_merge(
     repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    repo.commit({"app.pl": "print 1;\n"})
+    repo.commit({"app.pas": "begin end.\n"})
     assert main(REVIEW) == 3
     capsys.readouterr()
     assert main(["override", "--reason", "x"]) == 2

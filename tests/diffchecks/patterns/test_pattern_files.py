@@ -139,6 +139,11 @@ def test_what_only_the_grammar_cannot_parse_hides_nothing(
     assert [(raw.code, raw.line) for raw in reply.findings] == [("js-eval", 2)]
 
 
+def test_a_comment_in_an_expression_of_perl_hides_nothing(tmp_path: Path) -> None:
+    text = "1 while $x =~ s/ a # not '@{'\n | b/c/x;\nsub f { my $d = shift; return `ls $d`; }\n"
+    assert codes(tmp_path, "a.t", text) == ["perl-backticks"]
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
