@@ -242,7 +242,7 @@ def test_the_first_manifest_of_a_project_reports_no_new_dependencies(tmp_path: P
         ("setup.cfg", "[options\n"),
         ("pyproject.toml", "a." * 1_000_000 + "b = 1\n"),
         ("Cargo.toml", "[" + '"a" . ' * 500_000 + "b]\n"),
-        ("setup.py", "x = 1\n" * 200_000),
+        ("setup.py", "x = 1\n" * 400_000),
         ("composer.json", '{"require": 3}'),
     ],
 )

@@ -47,6 +47,7 @@ PARTS = {
         "@route\n@cached\ndef pages():\n    return 1\n\n\n"
         "def menu(self, name):\n    if self.data:\n        return None\n    return name\n"
     ),
+    "send.js": "function sum(rows) {\n  const value = rows.pop();\n  log();\n  send(value);\n}\n",
     "web.yaml": "limits:\n  # seconds\n  timeout: 3\n  retries: 4\n",
     "load.py": "use(settings['retries'])\nclose()\npages()\nself.name = name\n",
 }  # fmt: skip
@@ -57,6 +58,7 @@ CONNECTED = {
     "a caller of its caller": ("store.go", 13, "confirmed", ("api.go", "stores.retry(nil)")),
     "a callback in what it calls": ("app.ts", 3, "confirmed", ("app.ts", "drop(one);")),
     "a condition of several lines": ("app.ts", 18, "confirmed", ("load.py", "close()")),
+    "a variable of its function, whatever its name": ("send.js", 4, "confirmed", ("send.js", "const value = rows.pop();")),
     "a decorator": ("web.py", 1, "confirmed", ("load.py", "pages()")),
     "the condition of a line that names nothing": ("web.py", 9, "confirmed", ("web.py", "if self.data:")),
     "settings beside it": ("web.yaml", 3, "confirmed", ("load.py", "settings['retries']")),

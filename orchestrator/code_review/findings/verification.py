@@ -92,10 +92,11 @@ class _Place(Struct, frozen=True):
         return any(self._is_tied(one) or any(map(one.overlaps, self.leads)) for one in quotes)
 
     def _is_tied(self, quoted: _Code) -> bool:
-        called = quoted.function in self.own.around and not quoted.is_in(self.block)
-        return bool(quoted.names) and bool(
-            called or quoted.names & self.names or quoted.within & self.own.names
-        )
+        same = quoted.is_in(self.block)  # there a variable with a common name is the same one
+        called = quoted.function in self.own.around and not same
+        shared = quoted.names & self.names or quoted.within & self.own.names
+        local = same and _words(quoted.text) & _words(self.own.text)
+        return bool(local or (quoted.names and (called or shared)))
 
 
 async def check_verdicts(
@@ -186,8 +187,8 @@ def _not_shown(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> s
         return f"{what}; quote what leads to it, or say in one_place why that is enough"
     if not place.changed:
         return "it quotes one place, which the change does not touch; quote what the change does"
-    words = {word for one in quotes if one not in others for word in _NAME.findall(one.text)}
-    return "" if words - _WORDS else "its quotation names nothing, and so shows nothing alone"
+    named = any(_words(one.text) for one in quotes if one not in others)
+    return "" if named else "its quotation names nothing, and so shows nothing alone"
 
 
 def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> str:
@@ -283,8 +284,12 @@ async def _locate(
     return f"its quotation is not in {quoted.file}{' of base' * in_base}"
 
 
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_NAME.findall(text)) - _WORDS
+
+
 def _names(text: str) -> frozenset[str]:
-    return frozenset(_NAME.findall(_COMMENT.sub("", text))) - _COMMON
+    return _words(_COMMENT.sub("", text)) - _COMMON
 
 
 def as_evidence(quotes: Sequence[QuotedCode]) -> tuple[str, ...]:
