@@ -15,6 +15,7 @@ from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of
 from orchestrator.code_review.verdict.document_parts import AgentShare
+from orchestrator.data_directories import read_table
 from orchestrator.wording import name_rest
 
 SHOWN_NAMES = 15
@@ -27,10 +28,9 @@ SEARCHED_FILES = 5_000
 
 USED = "Removed or redefined names, and where files that the change does not touch use them:"
 
+_WORDS = {kind: "|".join(of.split()) for kind, of in read_table(__file__, "defining.yaml").items()}
 _DEFINES = re.compile(
-    r"^\s*(?:(?:abstract|async|const|data|declare|default|export|extern|final|inline|internal|open|"
-    r"override|partial|private|protected|pub(?:\([^)]*\))?|public|sealed|static|unsafe)\s+)*"
-    r"(?:def|class|func|function|fn|fun|interface|struct|trait|enum|type)\s+"
+    rf"^\s*(?:(?:{_WORDS['before']}|pub(?:\([^)]*\))?)\s+)*(?:{_WORDS['keyword']})\s+"
     r"(?:\([^()]*\)\s*|self\.)?(\w+)"
     r"|^\s*(?:export\s+)?(?:const|let|var)\s+(\w+)[^=]*=\s*(?:async\s*)?(?:function\b|[^=]*=>)"
     r"|^\s*(?:\w[\w<>\[\],.*&?:]*\s+)*[*&#]*(?:\w+::)*(\w+)\s*\([^;{}]*\)[^;{}()=]*(?:=>\s*)?\{\s*$"
@@ -38,12 +38,6 @@ _DEFINES = re.compile(
     re.ASCII,
 )
 """A definition by its keyword; a function in a constant; a method by its brace; a function of C."""
-
-_NOT_DEFINED = re.compile(
-    "assert|await|case|catch|defer|del|do|elif|else|elseif|except|for|foreach|go|if|import|in|lock|"
-    "match|new|raise|return|select|sizeof|switch|synchronized|throw|unless|until|using|when|while|"
-    "with|yield"
-)
 MAX_DEFINITION = 400
 """Characters of a line that may define something."""
 
@@ -60,7 +54,7 @@ def defined_in(line: str) -> list[str]:
         name
         for one in found
         for name in [one[one.lastindex or 0]]
-        if not any(map(_NOT_DEFINED.fullmatch, [name, *one[0].split()[:1]]))
+        if not any(re.fullmatch(_WORDS["never"], word) for word in (name, *one[0].split()[:1]))
     ]
 
 
