@@ -374,12 +374,16 @@ def _budget_met(state: ReviewState) -> str:
 
 
 def _refused_look_ups(state: ReviewState) -> dict[str, str]:
-    """Key → text of each look-up beyond a limit, of agents that knew it and reported all the same.
+    """Key → text of each look-up beyond a limit, of agents that reported all the same.
 
-    What a report does not cover is a gap; that somebody would have read further is none.
+    Those that have read all hunks of their files only lacked more around them.
     """
     specs = state.runtime.executor.registry.specs()
     reported = {result.agent for result in state.iteration.results if result.status == "ok"}
+    hunks = [(one.path, hunk.read_by) for one in state.synthesis.checked for hunk in one.hunks]
+    for task in state.iteration.plan.tasks:
+        if any(path in task.paths and task.agent not in readers for path, readers in hunks):
+            reported.discard(task.agent)
     return {
         call.key: f"{call.agent} could not look further with {call.tool}: {call.refusal.reason}"
         for call in calls_under(state.journal, str(state.iteration.number))

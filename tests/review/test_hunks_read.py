@@ -82,6 +82,15 @@ async def test_a_page_of_a_long_hunk_is_not_all_of_it(tmp_path: Path) -> None:
     assert hunks(both) == [(1, 900, "head", ("generalist",))]
 
 
+async def test_a_limit_that_kept_an_agent_from_a_file_cuts_the_review_short(tmp_path: Path) -> None:
+    wide = {f"m{n}.py": "".join(f"V{k} = {k}\n" for k in range(60)) for n in range(120)}
+    looks = [("search", {"pattern": f"V{n} "}) for n in range(100)]
+    reads = [("read_file", {"path": path}) for path in wide]
+    verdict = await read_with(tmp_path, {}, wide, *looks, *reads)
+    assert verdict.depth.unread_hunks > 0
+    assert (verdict.status, verdict.stop.reason) == ("incomplete", "budget")
+
+
 async def test_what_a_hunk_only_removes_is_seen_in_base(tmp_path: Path) -> None:
     files = {"a.py": "".join(OLD)}, {"a.py": "".join(OLD[:200] + OLD[210:])}
     page: dict[str, Json] = {"path": "a.py", "start": 195, "end": 215}

@@ -64,10 +64,6 @@ async def _head(git: Git, change: Change) -> str:
     return (await git.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=text)).decode()[:-1]
 
 
-def _newest(limit: int) -> str:
-    return f"--max-count={max(1, min(limit, _MAX_COMMITS))}"
-
-
 async def log(change: Change, path: str, limit: int = 20) -> str:
     """The newest commits that touched a file: id, date, author and subject, one a line.
 
@@ -79,8 +75,8 @@ async def log(change: Change, path: str, limit: int = 20) -> str:
     """
     git = Git.of(change)
     output = await git.run(
-        *_LOG, "--follow", "--format=%h %ad %an: %s", _newest(limit), await _head(git, change),
-        "--", path,
+        *_LOG, "--follow", "--format=%h %ad %an: %s",
+        f"--max-count={max(1, min(limit, _MAX_COMMITS))}", await _head(git, change), "--", path,
     )  # fmt: skip
     return output.decode("utf-8", "replace")
 
@@ -94,8 +90,8 @@ async def change_log(change: Change, limit: int = 20) -> str:
     if not (OID.fullmatch(change.head) and OID.fullmatch(change.base)):
         return "the change is not committed yet"
     output = await Git.of(change).run(
-        *_LOG, "-z", "--format=%h %ad %an: %s%n%b", _newest(limit),
-        change.head, f"^{change.base}", "--",
+        *_LOG, "-z", "--format=%h %ad %an: %s%n%b",
+        f"--max-count={max(1, min(limit, _MAX_COMMITS))}", change.head, f"^{change.base}", "--",
     )  # fmt: skip
     entries = output.decode("utf-8", "replace").split("\0")
     return "\n\n".join(entry.strip()[:_MESSAGE_AT_MOST] for entry in entries if entry.strip())
