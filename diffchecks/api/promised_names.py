@@ -8,6 +8,7 @@ from diffchecks.check_io import Gap, read
 from diffchecks.data_files import vocabulary
 
 MANIFESTS = ("pyproject.toml", "setup.py", "setup.cfg")
+_IMPORT = r"import (?:(?!import )[^\n])*\b"  # a page may be one line with many
 
 
 class Promises:
@@ -30,10 +31,10 @@ class Promises:
     def documents(self, dotted: str, name: str = "") -> bool:
         """Whether a page names a module, and there this name or all that the module holds."""
         whole = rf"(?:automodule::|:::) *{re.escape(dotted)}\s"
-        held = rf"(?:[.`]|:: *|import [^\n]*\b){re.escape(name)}\b" if name else ""
+        held = rf"(?:[.`]|:: *|{_IMPORT}){re.escape(name)}\b" if name else ""
         if dotted not in self._naming:
             package, _, last = map(re.escape, dotted.rpartition("."))
-            named = rf"(?<![\w.])(?:{re.escape(dotted)}|from {package} import [^\n]*\b{last})(?!\w)"
+            named = rf"(?<![\w.])(?:{re.escape(dotted)}|from {package} {_IMPORT}{last})(?!\w)"
             naming = (page for page in self._pages if last in page and re.search(named, page))
             self._naming[dotted] = list(naming)
         return any(re.search(f"{whole}|{held}", page) for page in self._naming[dotted])

@@ -30,7 +30,7 @@ _CALLED = re.compile(r"(?![A-Z][A-Z0-9_]*\b)[^\W\d]\w*\s*\(")  # anything but a 
 # The directives of conditions, and whatever may hold something that looks like one.
 _CONDITIONS = re.compile(
     r"""//[^\n]*|/\*.*?(?:\*/|\Z)|R"(?P<end>[^()\\\s"]*)\(.*?(?:\)(?P=end)"|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
-    r"|^[ \t]*\#[ \t]*(?P<kind>if|el|endif)(?:\\\r?\n|/\*.*?(?:\*/|\Z)|//[^\n]*|[^\n])*",
+    r"|\\.|^[ \t]*\#[ \t]*(?P<kind>if|el|endif)(?:\\\r?\n|/\*.*?(?:\*/|\Z)|//[^\n]*|[^\n])*",
     re.DOTALL | re.MULTILINE,
 )
 _SPLIT = {"kind": "ERROR", "has": {"regex": r"^#\s*(if|el|endif)"}}  # a statement by a directive

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from diffchecks.patterns.template_code_extraction import extract_page_scripts
-from tests.diffchecks.patterns.test_pattern_files import look
+from tests.diffchecks.patterns.test_pattern_files import look, unread
 
 EVAL = "eval(req.query.sum)"
 # What a template of EJS is -> lines and columns where code of a request is evaluated in it.
@@ -97,6 +97,12 @@ def test_scripts_of_a_page_are_read_at_their_lines_and_what_a_template_fills_in_
         ("a.html", 12, "js-eval"),
     ]
     assert (set(reply.examined), reply.gaps) == ({"a.html"}, {})
+
+
+def test_quotation_marks_without_an_end_take_linear_time() -> None:
+    start = time.process_time()
+    assert unread("#if A\nint f( {\n#endif\n" + '\\"' * 15_000 + "\n")
+    assert time.process_time() - start < 3
 
 
 def test_scripts_without_an_end_take_linear_time() -> None:
