@@ -497,6 +497,7 @@ async def test_builds_and_scripts_without_a_grammar_are_read(tmp_path: Path) -> 
         "build.ps1": "Write-Output a\n",
         "a.tcl": "puts a\n",
         "configure.ac": "AC_OUTPUT\n",
+        "A.xcodeproj/project.pbxproj": "// !$*UTF8*$!\n{\n}\n",
         "a.pyx": "cdef int a = 1\n",
     }
     verdict = await review(change(tmp_path, {}, head))
