@@ -11,7 +11,7 @@ from typing import Final
 _MAKEFILE = re.compile(r"(?:gnu)?makefile(?:\.(?!pl$).+)?|.+\.mk")
 _JUSTFILE = re.compile(r"\.?justfile|.+\.just")
 _PREFIX = re.compile(r"\s*[-@+]*")
-_UNIX_SHELL = r".*\b(?:sh|bash|dash|ksh|zsh)\b"
+_UNIX_SHELL = r"(?:.*\b(?:sh|bash|dash|ksh|zsh)\b|\s*\$[({](?:SHELL_PATH|\w*BASH\w*)[)}])"
 _OTHER_SHELL = re.compile(rf"(?:SHELL\s*:?=|set\s+shell\s*:=)(?!{_UNIX_SHELL})")
 _OTHER_SHEBANG = re.compile(rf"\s*#!(?!{_UNIX_SHELL})")
 _HEADER = re.compile(r"[^\s#:=][^:=]*:(?!=)")
