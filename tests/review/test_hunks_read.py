@@ -150,3 +150,14 @@ async def test_a_change_of_tests_alone_is_shown_whole(tmp_path: Path) -> None:
     text, verdict = await opened(tmp_path, LONG)
     assert "VALUE_199" in text
     assert verdict.depth.unread_hunks == 0
+
+
+async def test_the_opening_shows_what_a_link_takes_the_place_of(tmp_path: Path) -> None:
+    guard = {"guard.py": "def check():\n    raise PermissionError\n"}
+    repo = change(tmp_path, {"a.py": "X = 1\n", **guard}, {"a.py": "X = 2\n", "guard.py": None})
+    (tmp_path / "guard.py").symlink_to("a.py")
+    repo.git("add", "--all")
+    repo.git("commit", "-q", "--amend", "-m", "change")
+    model = ScriptedModel({"generalist": [reports(summary="Read.")]})
+    await review(repo, model, adjust=with_little_room)
+    assert "raise PermissionError" in str(model.requests[0].messages)

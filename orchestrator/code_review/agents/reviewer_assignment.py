@@ -67,7 +67,7 @@ def _with_paths(change: Change, parts: Iterable[NumberedFileDiff]) -> dict[str, 
     unnamed: list[NumberedFileDiff] = []
     for part in parts:
         if path := by_header.get(part.lines[0]):
-            found[path] = part
+            found[path] = max(found.get(path, part), part, key=size_of)  # two where a link is made
         else:
             unnamed.append(part)
     rest = [file for file in change.files if file.path not in found]
