@@ -204,10 +204,11 @@ def resume_command(run_id: str, repo: Path | None = None) -> str:
 
 
 def raise_limit_command(run_id: str, why: str) -> str:
-    """The command that continues a run with more of what ``BudgetExhausted`` said it lacks."""
+    """The command that goes on with more of what a run lacks, by the reason why it stopped."""
     flags = {"tool_calls": "tool-calls", "tokens": "tokens", "usd": "usd", "time": "minutes"}
-    option = next((f"{flag} N" for word, flag in flags.items() if word in why), "...")
-    return f"{resume_command(run_id)} --max-{option}"
+    option = next((f"{flag} N" for word, flag in flags.items() if word in why), "")
+    resumed = option and f"{resume_command(run_id)} --max-{option}"
+    return resumed or "diffcourt review --max-iterations N"  # which no resumed run can have
 
 
 def approve_command(run_id: str, approval: str, repo: Path | None = None) -> str:

@@ -148,9 +148,8 @@ class LanguageGuard:
     def detect(self, text: str) -> Detection | None:
         """The languages of its passages that are known and not expected."""
         starts = range(0, len(text), PASSAGE // 2) if self._expected else ()
-        passages = (text[start : start + PASSAGE] for start in starts)
-        found = sorted({*map(detect_language, passages)} - {"", *self._expected})
-        return Detection(f"prose in {', '.join(found)}") if found else None
+        found = {detect_language(text[at : at + PASSAGE]) for at in starts} - {"", *self._expected}
+        return Detection(f"prose in {', '.join(sorted(found))}") if found else None
 
 
 _PHRASES = read_table(__file__, "claim_phrases.yaml")

@@ -85,7 +85,8 @@ async def test_iterations_are_bounded(repo: Repo) -> None:
     model = ScriptedModel(script(docs=[ModelError("once")]))
     verdict = await review(repo, model, adjust=partial(bounded, iterations=1))
     assert verdict.stop.reason == "budget"
-    assert "1 iteration" in verdict.stop.detail or "all 1" in verdict.stop.detail
+    assert "all 1" in verdict.stop.detail
+    assert "(diffcourt review --max-iterations N)" in verdict.stop.next_human_action
 
 
 async def test_a_budget_of_tool_calls_stops_the_run_with_a_partial_verdict(repo: Repo) -> None:
