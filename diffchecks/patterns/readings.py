@@ -88,7 +88,7 @@ def add_grammar(name: str) -> None:
     if name in _PACKAGED and (found := find_spec(f"tree_sitter_{name}._binding")):
         from ast_grep_py import register_dynamic_language  # noqa: PLC0415 - as in ``_read``
 
-        about: dict[str, Any] = {"library_path": found.origin, "extensions": [name]}
+        about: Any = {"library_path": found.origin, "extensions": [name]}
         register_dynamic_language({name: about | {"language_symbol": f"tree_sitter_{name}"}})
 
 

@@ -116,7 +116,7 @@ async def test_a_file_has_as_many_lines_as_it_has_line_ends(tmp_path):
 
 async def test_what_a_diff_cuts_or_git_calls_binary_can_be_read(tmp_path):
     nul = b"f(`\0`);\nevil();\n" + b"f(1);\n" * 400
-    head = {
+    head: dict[str, str | bytes | None] = {
         "new.ts": nul,
         "old.ts": nul,
         "long.js": "x;" + " " * 2_000 + "evil();\n",
@@ -183,7 +183,7 @@ async def test_a_search_of_one_directory_is_not_lost_for_what_others_have(tmp_pa
     repo = change(tmp_path, wide, {"docs/a.md": "one\n"})
     async with workspace_of(repo) as workspace:
         look = Navigation(workspace)
-        with pytest.raises(SandboxError, match="printed more than"):
+        with pytest.raises(SandboxError, match="rg (printed more|ran longer) than"):
             await look.search({"pattern": "."})
         assert await look.search({"pattern": ".", "glob": "docs/*"}) == "docs/a.md:1: one"
 
