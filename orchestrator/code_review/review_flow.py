@@ -380,9 +380,9 @@ def _refused_look_ups(state: ReviewState) -> dict[str, str]:
     """
     specs = state.runtime.executor.registry.specs()
     reported = {result.agent for result in state.iteration.results if result.status == "ok"}
-    hunks = [(one.path, hunk.read_by) for one in state.synthesis.checked for hunk in one.hunks]
+    read = {one.path: [hunk.read_by for hunk in one.hunks] for one in state.synthesis.checked}
     for task in state.iteration.plan.tasks:
-        if any(path in task.paths and task.agent not in readers for path, readers in hunks):
+        if any(task.agent not in by for path in task.paths for by in read.get(path, ())):
             reported.discard(task.agent)
     return {
         call.key: f"{call.agent} could not look further with {call.tool}: {call.refusal.reason}"

@@ -110,7 +110,8 @@ def read_plan(state: ReviewState, result: LoopResult) -> ReviewPlan:
     forgotten = [path for path in everything if path not in planned]
     specialists = state.given.settings.specialists
     for agent, own in (state.focus.concerned or dict.fromkeys(specialists, forgotten)).items():
-        if paths := [path for path in forgotten if path in own]:
+        concerns = frozenset(own)
+        if paths := [path for path in forgotten if path in concerns]:
             accepted.append(PlannedTask(agent=agent, paths=paths))
     if not state.runtime.opening:  # otherwise code has run them on every file
         accepted += _tasks_for_required_checks(state, accepted)

@@ -33,6 +33,7 @@ from orchestrator.data_directories import read_table
 MAX_LINES = 20
 """Of one quotation; a vague range shows nothing."""
 MAX_CALLS = 200
+"""Lines that name a claim's function, and whose own functions count as callers."""
 
 _PROSE = (".md", ".rst", ".txt", ".adoc")
 _COMMENT = re.compile(r"(?:^|(?<=\s))(?:#(?!\[|\w)|//|--\s|/\*|\*\s|<!--).*", re.MULTILINE)
