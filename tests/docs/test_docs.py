@@ -73,6 +73,14 @@ def test_every_language_that_is_read_as_code_is_listed(tmp_path: Path) -> None:
     listed = {name for row in rows for name in row.split(", ")}
     read = {language for language, tools in list_readers(tmp_path).items() if tools}
     assert listed == {"language", "every text file"} | read
+    unread = re.findall(
+        r"another language, such as ([\w-]+)|as text only\*\*: .*?\((.*?)\s*\.\.\.\)",
+        TEXTS[ROOT / "README.md"] + TEXTS[ROOT / "docs/reading-depth.md"],
+        re.DOTALL,
+    )
+    examples = {name.strip() for pair in unread for name in ",".join(pair).split(",")} - {""}
+    assert len(examples) == 3
+    assert examples.isdisjoint(read)
 
 
 def test_the_verdict_page_speaks_of_every_part() -> None:
