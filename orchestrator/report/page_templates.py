@@ -3,7 +3,8 @@
 The first characters of a line in a template of plain text say how it is laid out:
 
 - ``# `` is a heading, ``=`` a row that is not wrapped, ``~`` an empty line;
-- any other line is wrapped below its indent and its ``- ``, four columns deeper after ``> ``;
+- any other line is wrapped below its indent and its ``- ``, four columns deeper after ``> ``, or
+  below what stands behind ``{{ hang }}``;
 - an empty line only separates parts of the template.
 """
 
@@ -117,17 +118,24 @@ def _digest(content: str) -> str:
 
 
 _STYLED = re.compile("\x01(.+?)\x01")
-_BESIDE = "\x02"
+_BESIDE, _HANG = "\x02", "\x03"
 """These marks cannot be in a value: there they are escaped."""
 _START = re.compile(r"( *)(> |- )?")
 
 
 def new_text_environment(package: str, **known: Any) -> Environment:
     """The text templates of a package; ``known`` is what every one of them may use."""
-    made = new_environment(package, paint=_paint, side_by_side=_join, **known)
+    hang = Markup(_HANG)  # noqa: S704 - our mark
+    made = new_environment(package, paint=_paint, side_by_side=_join, hang=hang, **known)
     made.finalize = _make_printable
     made.filters.update(pad=_pad, cut=lambda text, width: truncate(escape_line(text), width))
     return made
+
+
+@cache
+def text_macros(template: str) -> Any:
+    """The macros of a text template of ``report/templates`` that needs nothing but its values."""
+    return new_text_environment("orchestrator.report").get_template(template).module
 
 
 def render_lines(page: TextLayout, module: Any, macro: str, *values: Any) -> list[str]:
@@ -141,15 +149,18 @@ def _lay_out(page: TextLayout, raw: str) -> list[str]:
         return [raw[1:].rstrip()]
     if raw.startswith("# "):
         return [page.heading(raw[2:])]
-    indent, mark = _START.match(raw).groups(default="")  # type: ignore[union-attr]
-    text = raw[len(indent) + len(mark) :]
+    first, _, text = raw.rpartition(_HANG)
+    rest = None
+    if not first:
+        indent, mark = _START.match(text).groups(default="")  # type: ignore[union-attr]
+        text = text[len(indent) + len(mark) :]
+        first, rest = (indent, indent + " " * 4) if mark == "> " else (indent + mark, None)
     if _BESIDE in text:
-        return page.inline_list(text.split(_BESIDE), first=indent)
+        return page.inline_list(text.split(_BESIDE), first=first)
     styled = _STYLED.match(text)
     if styled:
         text = text[styled.end() :]
-    rest = indent + " " * 4 if mark == "> " else None
-    lines = page.wrap(text, first=indent + ("" if mark == "> " else mark), rest=rest)
+    lines = page.wrap(text, first=first, rest=rest, limit=page.cut(12))
     return [page.paint(lines[0], styled[1]), *lines[1:]] if styled else lines
 
 

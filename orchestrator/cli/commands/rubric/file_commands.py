@@ -20,7 +20,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_OK, EXIT_USAGE, InputError
 from orchestrator.foreign_json import parse_json
-from orchestrator.report.page_templates import new_text_environment, render_lines
+from orchestrator.report.page_templates import render_lines, text_macros
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line
 from orchestrator.tuning.file_formats.item_files import read_items
 from orchestrator.tuning.file_formats.item_tables import check_columns, read_table, write_table
@@ -57,11 +57,11 @@ def check(args: argparse.Namespace, out: TextIO) -> int:
 def show(args: argparse.Namespace, out: TextIO) -> int:
     """Print a rubric's tree, and how it was reworded and tuned."""
     rubric = load_rubric(args.rubric)
-    template = new_text_environment("orchestrator.report").get_template("rubric.txt")
     stale = find_stale_inputs(rubric)
     with reading(args.rubric, "as tune or rewrite left it; its provenance is damaged"):
         try:
-            lines = render_lines(layout_of(out), template.module, "rubric", rubric, stale)
+            macros = text_macros("rubric.txt")
+            lines = render_lines(layout_of(out), macros, "rubric", rubric, stale)
         except UndefinedError as error:
             raise KeyError(str(error)) from None
     print_lines(lines, out)
