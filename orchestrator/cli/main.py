@@ -32,7 +32,7 @@ COMMANDS = {
     **{name: f"decisions:{name}" for name in ("waive", "dismiss", "override")},
     **{name: f"decisions:{name}" for name in ("feedback", "remember")},
     **{name: f"one_run:{name}" for name in ("cancel", "rollback", "trace")},
-    **{name: f"resume_and_fork:{name}" for name in ("resume", "fork")},
+    **{name: f"review:{name}" for name in ("resume", "fork")},
     **{name: f"service:{name}" for name in ("serve", "work", "queue")},
 }
 """Command -> its module below ``cli/commands``; behind a colon the name of its functions there."""

@@ -16,8 +16,7 @@ from orchestrator.report.text_layout import MIN_WIDTH, TextLayout, format_durati
 from orchestrator.wording import count_noun
 
 if TYPE_CHECKING:
-    from orchestrator.app.audit.audit_entries import AuditEntry, AuditTrail
-    from orchestrator.app.audit.verification import VerifiedRun
+    from orchestrator.app.audit.verification import AuditEntry, AuditTrail, VerifiedRun
     from orchestrator.app.types import RunInfo, TimelineEntry
 
 MIN_CHANGE_WIDTH = 14

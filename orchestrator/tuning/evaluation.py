@@ -8,7 +8,7 @@ from msgspec import Struct, convert
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning import rubric_decisions
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
-from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.file_formats.item_files import Item, describe_seen_groups, list_judges
 from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs
 from orchestrator.tuning.file_formats.text_files import reading
 from orchestrator.tuning.fitting import calibration
@@ -30,7 +30,6 @@ from orchestrator.tuning.ordinal_agreement import (
     measure_ordinal_agreement,
     measure_weighted_kappa,
 )
-from orchestrator.tuning.provenance import describe_seen_groups, list_judges
 from orchestrator.tuning.simple_rules import SimpleRule, measure_simple_rules
 from orchestrator.tuning.statistics import agreement
 from orchestrator.tuning.statistics.confidence_intervals import (

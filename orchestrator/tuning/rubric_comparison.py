@@ -15,13 +15,12 @@ from msgspec.structs import replace
 from orchestrator.engine.rubric_scoring import Given, Scorecard
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.file_formats.item_files import Item, unique_items
+from orchestrator.tuning.file_formats.item_files import Item, describe_seen_groups, unique_items
 from orchestrator.tuning.file_formats.rubric_file import digest_rule
 from orchestrator.tuning.file_formats.text_files import read_struct
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.fitting.rule_fitting import Sample
 from orchestrator.tuning.labels.label_files import Label, Scale, Value
-from orchestrator.tuning.provenance import describe_seen_groups
 from orchestrator.tuning.rubric_decisions import Flip, Objective, decide_item
 from orchestrator.tuning.statistics.confidence_intervals import (
     POWER,

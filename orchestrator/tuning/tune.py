@@ -11,7 +11,12 @@ from msgspec.structs import replace
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import Json, Rubric
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
-from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.file_formats.item_files import (
+    Item,
+    count_seen_groups,
+    hash_groups,
+    list_judges,
+)
 from orchestrator.tuning.file_formats.rubric_file import digest_criteria, digest_judge, digest_rule
 from orchestrator.tuning.fitting import cross_validation
 from orchestrator.tuning.fitting.calibration import (
@@ -45,7 +50,6 @@ from orchestrator.tuning.interactions import BeyondWeights, PairAdvice, find_pai
 from orchestrator.tuning.labels.label_assessment import LabelAssessment, assess_labels
 from orchestrator.tuning.labels.label_files import Label
 from orchestrator.tuning.ordinal_agreement import OrdinalComparison, compare_ordinal_agreement
-from orchestrator.tuning.provenance import count_seen_groups, hash_groups, list_judges
 from orchestrator.tuning.rubric_decisions import Flip, Objective, find_flips
 from orchestrator.tuning.simple_rules import SimpleRule, describe_simple_rules, measure_simple_rules
 from orchestrator.tuning.statistics.confidence_intervals import (

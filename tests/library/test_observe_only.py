@@ -18,7 +18,7 @@ from orchestrator import (
     ToolPolicy,
     tool,
 )
-from orchestrator.app.audit.audit_entries import build_entries
+from orchestrator.app.audit.verification import build_entries
 from orchestrator.stores.sqlite_journal import SqliteStore
 from tests.review.review_kit import change, review
 from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply

@@ -32,10 +32,9 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import CriterionMark, Given
 from orchestrator.engine.types import Bounds, Criterion, Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.file_formats.item_files import Item, unique_items
+from orchestrator.tuning.file_formats.item_files import Item, hash_groups, unique_items
 from orchestrator.tuning.file_formats.rubric_file import describe_wording, digest_criteria
 from orchestrator.tuning.labels.label_files import Label
-from orchestrator.tuning.provenance import hash_groups
 from orchestrator.tuning.rewrite_search import (
     Candidate,
     Halves,

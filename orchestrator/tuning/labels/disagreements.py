@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from orchestrator.engine.rubric_scoring import Given
 from orchestrator.engine.types import Criterion, Rubric
-from orchestrator.tuning.file_formats.item_files import Item, unique_items
+from orchestrator.tuning.file_formats.item_files import Item, describe_seen_groups, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Bools
 from orchestrator.tuning.labels.label_files import Label, Scale, Value, infer_scale
-from orchestrator.tuning.provenance import describe_seen_groups
 from orchestrator.tuning.rubric_decisions import decide_item
 from orchestrator.tuning.statistics import agreement
 from orchestrator.tuning.statistics.confidence_intervals import (

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.file_formats.item_files import Item, unique_items
+from orchestrator.tuning.file_formats.item_files import Item, describe_seen_groups, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.judge_reliability import measure_repeated_scoring
 from orchestrator.tuning.labels.anchors import (
@@ -24,7 +24,6 @@ from orchestrator.tuning.labels.anchors import (
 )
 from orchestrator.tuning.labels.disagreements import name_trust
 from orchestrator.tuning.labels.label_files import Label, Scale
-from orchestrator.tuning.provenance import describe_seen_groups
 from orchestrator.tuning.rubric_decisions import decide_item
 from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,

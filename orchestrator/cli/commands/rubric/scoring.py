@@ -41,6 +41,7 @@ from orchestrator.report.tuning.scoring_text import ScoringProgress, describe_us
 from orchestrator.report.tuning.text_report import render_report
 from orchestrator.tuning.file_formats.item_files import (
     Item,
+    list_judges,
     name_run_group,
     read_items,
     select_judge,
@@ -53,7 +54,6 @@ from orchestrator.tuning.file_formats.text_files import read_text
 from orchestrator.tuning.judge_reliability import measure_perturbation, measure_repeated_scoring
 from orchestrator.tuning.jury import is_unsure
 from orchestrator.tuning.labels.label_files import extract_labels, read_labels, settle_labels
-from orchestrator.tuning.provenance import list_judges
 from orchestrator.tuning.rubric_comparison import ComparedRubric, compare_sides
 from orchestrator.tuning.rubric_decisions import decide_item
 from orchestrator.tuning.text_measures import add_measures
