@@ -6,7 +6,8 @@ more often in head than in base. The rest is compared again without the scope, f
 moved or whose function was renamed. A password that base has in another statement is a sample that
 was moved, or known for long. Finally, uncertain findings (of tools that recognize calls by
 name only) are compared by message: the same call in the same function, written differently, is not
-new. Taint analysis reports new data that flows into it.
+new. Taint analysis reports new data that flows into it. Findings whose scope is their file, which
+nobody can parse, are compared by its path.
 """
 
 import re
@@ -106,8 +107,10 @@ def chosen_passwords(finding: RuledFinding) -> frozenset[str]:
 
 
 def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
-    """The key of an uncertain finding that does not depend on how its statement is written."""
+    """The key of an uncertain finding, or one about a file, without how a statement is written."""
     rule, raw = finding
+    if raw.scope == raw.path:
+        return "file", rule.id, raw.path
     if raw.confidence == 1 or not raw.scope:
         return identity(finding)
     return "message", rule.id, raw.path, raw.scope, raw.message

@@ -70,11 +70,11 @@ def _python(source: Source) -> Iterator[RawFinding]:
 
 
 def _broken(code: str, source: Source, line: int, message: str) -> RawFinding:
-    """At a line with text, or before it; what base's file of this name has as well is no news."""
+    """At a line with text, or before it; that base's file could not be parsed either is no news."""
     line = min(line, len(source.lines))
     while line > 1 and not source.lines[line - 1].strip():
         line -= 1
-    return RawFinding(code, source.path, line, message, key=source.name)
+    return RawFinding(code, source.path, line, message, scope=source.path)
 
 
 def _json(source: Source) -> Iterator[RawFinding]:

@@ -49,6 +49,31 @@ QUIET = {
         {"keys.yaml": "Next: E\n\tText: next\n", "m/keys.yaml": "Last: E\n\tText: last\n"},
         {"keys.yaml": "Tab: F\n\tText: tab\n", "m/keys.yaml": "Tab: G\n\tText: tab\n"},
     ),
+    "a file that cannot be parsed moves": ({"a/n.json": "{,}\n"}, {"b/m.json": "{,}\n"}),
+    "a query of placeholders": (
+        {"a.go": 'package a\n\nfunc f() string {\n\treturn g() + "WHERE a = ? AND id IN (?)"\n}\n'},
+        {
+            "a.go": 'package a\n\nfunc f() string {\n\treturn "WHERE id IN " + query.IntParams(i...)\n}\n'
+        },
+    ),
+    "a statement that is put together in another way": (
+        {
+            "M.java": 'class M {\n  String f() {\n    s.append("INSERT INTO ");\n    s.append("?");\n  }\n}\n'
+        },
+        {
+            "M.java": 'class M {\n  String f() {\n    return "INSERT INTO " + name() + values;\n  }\n}\n'
+        },
+    ),
+    "settings and names of a table in PHP": (
+        {},
+        {
+            "D.php": "<?php\n$db->exec('PRAGMA synchronous = ' . $this->mode);\n"
+            '$db->query("INSERT INTO {$this->db->prefix}temp SELECT a FROM b");\n'
+        },
+    ),
+    "a number that differs from the last one": ({}, {"n.ts": "o({ nonce: Math.random() });\n"}),
+    "a count without its name": ({}, {"n.py": "import re\n\nP = re.split(',', 'a,b', 1)\n"}),
+    "a test that would fail": ({}, {"n_spec.ts": "expect((a?.b as string).length).toBe(1);\n"}),
     "more tokens": ({"a.ts": "o({ maxTokens: 8192 });\n"}, {"a.ts": "o({ maxTokens: 65536 });\n"}),
     "other work is skipped": (
         {"a.ts": "this.skip = p.skipNextSpeakerCheck ?? false;\n"},
@@ -121,6 +146,10 @@ TWINS = {
         {**PROJECT, "x/api.py": VIEWS.partition("\n\n\n")[2]},
     ),
     "html-built": ({}, {"static/app.js": HTML}),
+    "does-not-parse": (
+        {"a/n.json": "{,}\n", "b/n.json": "{}\n"},
+        {"a/n.json": "{}\n", "b/n.json": '{"a": }\n'},
+    ),
     "password-literal": ({}, {"a.py": 'db_password = "t7kQx9Lm2pZ"\n'}),
 }
 

@@ -191,7 +191,6 @@ SAMPLES: dict[str, tuple[str, str]] = {
         "import collections\ncollections.defaultdict(default_factory=int)\n",
         "import collections\ncollections.defaultdict(int)\n",
     ),
-    "B034": ('re.sub("a", "b", "c", re.I)\n', 're.sub("a", "b", "c", flags=re.I)\n'),
     "RUF064": ('os.chmod("f", 644)\n', 'os.chmod("f", 0o644)\n'),
     "B005": ('"a".strip("http://")\n', '"a".strip("/")\n'),
     "PLE1310": ('"a".strip("aa")\n', '"a".strip("a")\n'),
