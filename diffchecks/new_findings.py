@@ -6,8 +6,7 @@ more often in head than in base. The rest is compared again without the scope, f
 moved or whose function was renamed. A password that base has in another statement is a sample that
 was moved, or known for long. Finally, uncertain findings (of tools that recognize calls by
 name only) are compared by message: the same call in the same function, written differently, is not
-new. Taint analysis reports new data that flows into it. Findings whose scope is their file, which
-nobody can parse, are compared by its path.
+new. Taint analysis reports new data that flows into it. A file that did not parse stays so.
 """
 
 import re

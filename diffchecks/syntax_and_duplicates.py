@@ -71,9 +71,8 @@ def _python(source: Source) -> Iterator[RawFinding]:
 
 def _broken(code: str, source: Source, line: int, message: str) -> RawFinding:
     """At a line with text, or before it; that base's file could not be parsed either is no news."""
-    line = min(line, len(source.lines))
-    while line > 1 and not source.lines[line - 1].strip():
-        line -= 1
+    last = min(line, len(source.lines))
+    line = next((n for n in range(last, 1, -1) if source.lines[n - 1].strip()), 1)
     return RawFinding(code, source.path, line, message, scope=source.path)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import vocabulary
+from diffchecks.data_files import read_names, vocabulary
 from diffchecks.python.source_definitions import find_definitions
 from diffchecks.python.syntax_tree_cache import walk
 from diffchecks.removed_controls.lost_wrapping import (
@@ -34,54 +34,7 @@ SHOWN = 90  # characters of a declaration in a message
 _SETTING = re.compile(r"(?:authentication|permission|throttle)_classes|permission_required")
 _DEPENDS = re.compile(r"\b(?:Depends|Security)$")
 _STACK = re.compile(r"MIDDLEWARE(?:_CLASSES)?")
-_STACKED = re.compile(
-    r"(?i)csrf|auth|security|clickjacking|x_?frame|permission|rate_?limit|throttl"
-)
 _WORDS = re.compile(r"[A-Za-z_]\w*|\"[^\"\n]*\"|'[^'\n]*'")
-
-_SCOPES = frozenset(
-    ["class", "class_declaration", "constructor_declaration", "function_declaration",
-     "function_definition", "method", "method_declaration", "method_definition", "module",
-     "singleton_method"]
-)  # fmt: skip
-_DECORATORS = frozenset(["annotation", "marker_annotation", "decorator", "attribute"])
-_CALLS = frozenset(
-    ["call", "call_expression", "invocation_expression", "member_call_expression",
-     "method_invocation", "scoped_call_expression"]
-)  # fmt: skip
-_ENTRIES = frozenset(
-    ["array_element_initializer", "assignment_expression", "pair", "property_element",
-     "variable_declarator"]
-)  # fmt: skip
-# Calls in a class's body that decide who may call its methods.
-_OF_CLASS = re.compile(
-    r"(?:prepend_)?before_(?:action|filter)|protect_from_forgery|(?:load_and_)?authorize_resource"
-    r"|http_basic_authenticate_with|skip_(?:before_(?:action|filter)|authoriz\w+|load_and_\w+)"
-    r"|allow_unauthenticated_access"
-)
-# Calls on a route, or on what sets up many, that decide who may call it.
-_OF_ROUTE = re.compile(
-    r"Use(?:Authorization|Authentication|Antiforgery)|Require(?:Authorization|Role|Claim|HttpsMetadata)|AllowAnonymous|DisableAntiforgery|middleware"
-    r"|withoutMiddleware|can|authenticated|fullyAuthenticated|denyAll|hasRole|hasAnyRole"
-    r"|hasAuthority|hasAnyAuthority|permitAll"
-)
-# Of the name of a list, or an option, of what runs before a handler.
-_LISTS = re.compile(
-    r"(?i)\$?\w*(?:middlewares?|middlewareGroups|guards?|filters)"
-    r"|preHandler|preValidation|onRequest|beforeHandle|before|use"
-)
-_NO_GUARD = re.compile(r"(?i)rout(?:er|es|ing)|controller|handler\b|static|json\b")
-# Of a declaration that lets everybody in.
-_OPENS = re.compile(
-    r"^(?:\[|@)?(?:\w+\.)*(?:AllowAnonymous|PermitAll|IgnoreAntiforgeryToken|DisableAntiforgery|Public\b"
-    r"|allow_unauthenticated_access|withoutMiddleware)|^skip_(?!.*authenticity_token)"
-    r"|anyRequest\(\)\.permitAll"
-)
-# Calls that register the handler and the middleware of a route.
-_ROUTES = re.compile(
-    r"get|post|put|patch|delete|all|use|Handle|HandleFunc|route|GET|POST|PUT|DELETE"
-    r"|any|match|resource|apiResource|Map(?:Get|Post|Put|Patch|Delete|Group|Hub|Controllers)?"
-)
 
 
 class Declaration(Struct, frozen=True):
@@ -168,7 +121,7 @@ def _opens(file: DeclaringFile, one: Declaration, base: Counter[Any], head: Coun
     """Whether a declaration that comes lets everybody into what was there before."""
     came = not file.text.added.isdisjoint(range(one.line, one.end + 1))
     known = one.owner in file.base.owners and head[one.key] > base[one.key]
-    return came and known and _OPENS.search(one.text) is not None
+    return came and known and vocabulary("lets_in").search(one.text) is not None
 
 
 def _protects(file: DeclaringFile, one: Declaration) -> bool:
@@ -186,7 +139,9 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
     ]
     if one.kind == "setting":
         stack = _STACK.fullmatch(one.owner.rpartition(".")[2])
-        return not came and (not stack or _STACKED.search(one.text) is not None)
+        return not came and (
+            not stack or vocabulary("protecting_middleware").search(one.text) is not None
+        )
     if one.kind == "middleware":
         passed = one.text.startswith("{") or "=>" in one.text or "function" in one.text
         before, after = (
@@ -275,18 +230,18 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
     while waiting:
         node, scope = waiting.pop()
         kind, span = node.kind(), node.range()
-        name = node.field("name") if kind in _SCOPES else None
+        name = node.field("name") if kind in read_names("scope_nodes") else None
         if name:
             scope = f"{scope}.{name.text()}" if scope else name.text()
             read.owners[scope] = ""
         at = bisect_left(near, span.start.line + 1)
         if at == len(near) or near[at] > span.end.line + 1:
             continue
-        if kind in _DECORATORS:
+        if kind in read_names("mark_nodes"):
             read.found.append(_written("decorator", scope, node))
-        elif kind in _CALLS:
+        elif kind in read_names("call_nodes"):
             _read_call(node, scope, read)
-        elif kind in _ENTRIES:
+        elif kind in read_names("entry_nodes"):
             _read_list(node, scope, read)
         waiting += [(child, scope) for child in reversed(node.children()) if child.is_named()]
     return read
@@ -297,9 +252,9 @@ def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
     target = node.field("function") or node.field("name") or node.field("method")
     arguments = node.field("arguments")
     name = re.split(r"\W+", target.text())[-1] if target else ""
-    if _OF_CLASS.fullmatch(name):
+    if vocabulary("guards_class").fullmatch(name):
         read.found.append(_written("decorator", scope, node))
-    elif _ROUTES.fullmatch(name) and arguments:
+    elif vocabulary("registers_route").fullmatch(name) and arguments:
         passed = [child for child in arguments.children() if child.is_named()]
         if passed:
             route = f"{name}({passed[0].text()})"
@@ -310,9 +265,13 @@ def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
                 for each in (one.named_children() if "array" in one.kind() else [one])
             ]
             read.found += [_written("middleware", route, each) for each in guards]
-            if name == "use" and len(passed) == 1 and not _NO_GUARD.search(passed[0].text()):
+            if (
+                name == "use"
+                and len(passed) == 1
+                and not vocabulary("no_guard").search(passed[0].text())
+            ):
                 read.found.append(_written("decorator", scope, passed[0]))
-    elif _OF_ROUTE.fullmatch(name) and target is not None:
+    elif vocabulary("guards_route").fullmatch(name) and target is not None:
         _read_chained(node, target, scope, read)
 
 
@@ -321,7 +280,7 @@ def _read_chained(node: "SgNode", target: "SgNode", scope: str, read: Declaratio
     first: SgNode = node
     above: SgNode | None = node
     while above is not None:
-        if above.kind() in _CALLS:
+        if above.kind() in read_names("call_nodes"):
             first = above
         inner = above.field("function") or above.field("object") or above.field("receiver")
         above = inner or above.field("expression")
@@ -329,7 +288,7 @@ def _read_chained(node: "SgNode", target: "SgNode", scope: str, read: Declaratio
     arguments = first.field("arguments")
     name = re.split(r"\W+", of.text())[-1] if of else ""
     owner = scope.removesuffix(".__construct")
-    if first is not node and _ROUTES.fullmatch(name) and arguments:
+    if first is not node and vocabulary("registers_route").fullmatch(name) and arguments:
         passed = [child.text() for child in arguments.children() if child.is_named()]
         owner = f"{name}({passed[0] if passed else ''})"
         read.owners.setdefault(owner, "")
@@ -345,7 +304,7 @@ def _read_chained(node: "SgNode", target: "SgNode", scope: str, read: Declaratio
 def _read_list(node: "SgNode", scope: str, read: Declarations) -> None:
     """Record the entries of a list of what runs before handlers."""
     children = node.named_children()
-    if len(children) > 1 and _LISTS.fullmatch(children[0].text().strip("\"'")):
+    if len(children) > 1 and vocabulary("guard_list").fullmatch(children[0].text().strip("\"'")):
         waiting = [children[-1]]
         while waiting:
             entry = waiting.pop()
