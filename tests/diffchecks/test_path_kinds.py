@@ -76,6 +76,7 @@ test.js                               code tests
 base/run_unittest.cc                  code tests
 scripts.bats                          code tests
 unit_tests/a.py                       code tests
+lib/unittest-files/a.exe               tests
 test_utils/a.py                       code tests
 integration-tests/a.py                code tests
 testdata/key.pem                      samples tests
