@@ -6,7 +6,7 @@ from fnmatch import translate
 from functools import cache, lru_cache
 from posixpath import splitext
 
-from diffchecks.data_files import read_yaml
+from diffchecks.data_files import read_yaml, vocabulary
 
 TEMPLATE_DIRECTORY = re.compile(r"(?:^|/)(?:templates?|jinja2?|views)/")
 TEMPLATE_DIRECTORIES = re.compile(
@@ -37,15 +37,6 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[st
     return re.compile("|".join(names) or "(?!)"), re.compile("|".join(paths) or "(?!)")
 
 
-# Named like one without a suffix, but something else by its name.
-_NO_SCRIPT = re.compile(
-    r"(?:jenkinsfile|dockerfile|containerfile|licen[cs]e).*|(?:gnu)?makefile|justfile|build|workspace"
-    r"|tiltfile|readme|changelog|changes|news|history|authors|contributors|copying|notice|"
-    + "|".join(file_names("ruby_files")),
-    re.IGNORECASE,
-)
-
-
 def suffix_of(name: str) -> str:
     """The ending of a file's name in lower case, with its dot; empty: none, a number, words."""
     ending = splitext(name)[1].lower()
@@ -55,4 +46,5 @@ def suffix_of(name: str) -> str:
 def may_be_script(path: str) -> bool:
     """Whether a file may be a script by its name: it has no suffix; its contents decide."""
     name = path.rpartition("/")[2]
-    return not (suffix_of(name) or name.startswith(".") or _NO_SCRIPT.fullmatch(name))
+    named = vocabulary("no_script").fullmatch(name) or matches(name, file_names("ruby_files"))
+    return not (suffix_of(name) or name.startswith(".") or named)

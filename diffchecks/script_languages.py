@@ -29,7 +29,12 @@ def is_husky_hook(path: str) -> bool:
 
 
 def script_language(path: str, data: bytes) -> str:
-    """The language of such a file, as the suffix of its files without the dot; empty: unknown."""
+    """The language of such a file, as the suffix of its files without the dot; empty: unknown.
+
+    What other programs include under ``.inc`` is PHP where it has a tag of it, else C++.
+    """
+    if path.endswith(".inc"):
+        return "php" if b"<?" in data else "cpp"
     program = interpreter(data)
     if program is not None:
         known = read_map("executed_files.yaml", "shebangs")

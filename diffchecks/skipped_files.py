@@ -43,11 +43,7 @@ def _magic(beginnings: Sequence[str]) -> tuple[bytes, ...]:
 
 
 _SOURCE = _named("source")
-# By its name, or by the digest that bundlers put into it: of both cases with a digit, or in hex.
-_MINIFIED = re.compile(
-    r"(?:\.min|[.-](?:(?=[A-Za-z_-]*\d)(?=[a-z0-9_-]*[A-Z])[\w-]{8}|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8,20})"
-    r"(?:\.chunk|\.bundle)?)\.(?:js|mjs|cjs|css)\Z"
-)
+_MINIFIED, _NAMED_ANEW = (re.compile(_KINDS[kind]) for kind in ("minified", "named_anew"))
 _NEWLY_MINIFIED = f"{GENERATED}minified, as it was not in base"
 UTF_16, TOO_LARGE = "UTF-16 text", "too large: "
 _WIDE = f"binary: {UTF_16}, which the analyzers cannot read"
@@ -65,9 +61,7 @@ _IS_ARCHIVE = "binary: an archive, which the analyzers cannot read"
 _ONLY_MOVED = "binary: only moved, with the bytes that base has"
 _WRAPPER = "binary: a Gradle wrapper, byte for byte as Gradle published it"
 _WRAPPER_BYTES = 1 << 17  # the largest has half as many
-_LFS_POINTER = re.compile(
-    rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:[0-9a-f]{64}\nsize \d+\n?"
-)
+_LFS_POINTER = re.compile(_KINDS["lfs_pointer"].encode())
 _IN_LFS = "a Git LFS pointer, and the repository does not hold the contents"
 _VERSION = re.compile(r"\d+(?:\.\d+)+|(?<=[-.])[\w-]{8,}(?=(?:\.\w+){1,2}$)")
 _LONG_LINE = re.compile(rb"[^\n]{500}")
@@ -215,9 +209,11 @@ def _generated(
     marked = policy.generated.get(file.path)
     if marked is not None:
         return f"{GENERATED}so marked in .gitattributes of base" if marked else None
-    if _MINIFIED.search(file.path) and new.long_lines:
+    by_name = _MINIFIED.search(file.path)
+    if new.long_lines and (by_name or _NAMED_ANEW.search(file.path)):
         before = without_version(file.path) in policy.minified or (old and old.long_lines)
-        return f"{GENERATED}minified" if before else _NEWLY_MINIFIED
+        if by_name or before:
+            return f"{GENERATED}minified" if before else _NEWLY_MINIFIED
     if old and old.generated and new.generated:
         return f"{GENERATED}its header says so, in base as well"
     return None
@@ -268,7 +264,7 @@ def _as_binary(file: ChangedFile, old: ContentInfo | None, new: ContentInfo) -> 
     elif _SOURCE.search(file.path) or new.target.startswith(b"#!"):
         skip, gap = f"{skip}, although its name or first line says that it is source", True
     elif new.target.startswith(_MEDIA.get(PurePosixPath(file.path).suffix.lower(), ())):
-        skip = "media: an image, font or sound"
+        skip = "media: an image, font, sound or translation"
         return replace(file, kind="media", skip=skip)
     elif new.binary == "binary" and (hidden := _what_it_hides(file, new)):
         skip, gap = hidden, True

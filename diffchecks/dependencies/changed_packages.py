@@ -9,23 +9,13 @@ from functools import partial
 from msgspec import Struct
 
 from diffchecks.check_io import CheckReply, Gap, Source, read
+from diffchecks.data_files import read_map, read_names
 from diffchecks.dependencies.lock_file_entries import LockEntry, is_lock_file, read_entries
 from diffchecks.dependencies.lock_files import Places
 from diffchecks.dependencies.manifests import go_modules, is_manifest, read_manifest
 from diffchecks.jobs import ChangedFile, ComparisonJob
 
 MAX_LOCK_FILE = 24 << 20  # bytes
-
-_ECOSYSTEMS = {
-    **dict.fromkeys(("package-lock.json", "npm-shrinkwrap.json", "yarn.lock"), "npm"),
-    **dict.fromkeys(("bun.lock", "pnpm-lock.yaml"), "npm"),
-    "Cargo.lock": "crates.io", "go.mod": "Go", "Gemfile.lock": "RubyGems",
-    "composer.lock": "Packagist", "gradle.lockfile": "Maven",
-}  # fmt: skip
-"""Ecosystem by file name; all other files are Python's."""
-
-# A go.sum also lists modules that were only considered; a wrapper names the build tool.
-_NO_PACKAGES = frozenset(["go.sum", "gradle-wrapper.properties", "maven-wrapper.properties"])
 
 _EXACT = {
     "PyPI": re.compile(r"===?\s*([^\s,*]+)"),
@@ -97,9 +87,9 @@ def _of_lock_file(
     """The changed packages of one lock file; adds all its packages to ``locked``."""
     path, old = file.path, file.old_path
     kind = path.rpartition("/")[2]
-    if not (is_lock_file(path) or kind == "go.mod") or kind in _NO_PACKAGES:
+    if not (is_lock_file(path) or kind == "go.mod") or kind in read_names("no_packages"):
         return
-    ecosystem = _ECOSYSTEMS.get(kind, "PyPI")
+    ecosystem = read_map("file_kinds.yaml", "ecosystems").get(kind, "PyPI")
     head = Source(path, read(job.head_root, path, MAX_LOCK_FILE))
     before: Mapping[str, set[str]] = defaultdict(set)
     if old and old.rpartition("/")[2] == kind:

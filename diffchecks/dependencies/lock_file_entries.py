@@ -404,10 +404,38 @@ def _composer(text: str) -> Iterator[LockEntry]:
         yield LockEntry(package["name"], version, url, found, exempt=exempt, git=git, path=path)
 
 
+def _nuget(text: str) -> Iterator[LockEntry]:
+    for packages in json.loads(text)["dependencies"].values():  # of a framework
+        for name, package in packages.items():
+            path = "." if package["type"] == "Project" else ""
+            found = digests(package.get("contentHash"))
+            yield LockEntry(name, str(package.get("resolved", "")), "", found, path=path)
+
+
+def _swift(text: str) -> Iterator[LockEntry]:
+    document = json.loads(text)
+    for pin in document.get("object", document)["pins"]:
+        url, state = str(pin.get("location") or pin.get("repositoryURL", "")), pin["state"]
+        name, version = pin.get("identity") or pin["package"], state.get("version")
+        git = pin.get("kind") != "registry"
+        yield LockEntry(name, str(version or state["revision"]), url, exempt=True, git=git)
+
+
+def _flake(text: str) -> Iterator[LockEntry]:
+    for name, node in json.loads(text)["nodes"].items():
+        locked = {"rev": "", **node.get("locked", {})}
+        git = "owner" in locked or locked.get("type") == "git"
+        known = "//{type}/{owner}/{repo}".format_map(locked) if "owner" in locked else ""
+        url, path = str(locked.get("url") or known), str(locked.get("path", ""))
+        found = digests(locked.get("narHash"))
+        yield LockEntry(name, locked["rev"], url, found, exempt=True, git=git, path=path)
+
+
 _READERS: Mapping[str, Callable[[str], Iterator[LockEntry]]] = {
     "package-lock.json": _npm, "npm-shrinkwrap.json": _npm, "yarn.lock": yarn,
     "pnpm-lock.yaml": pnpm, "poetry.lock": _python, "pdm.lock": _python, "uv.lock": _python,
     "pylock.toml": _pylock, "bun.lock": _bun, "Pipfile.lock": _pipfile, "Cargo.lock": _cargo,
     "go.sum": go_sum, "Gemfile.lock": gems, "composer.lock": _composer, "gradle.lockfile": gradle,
-    "gradle-wrapper.properties": wrapper, "maven-wrapper.properties": wrapper,
+    "gradle-wrapper.properties": wrapper, "maven-wrapper.properties": wrapper, "flake.lock": _flake,
+    "go.work.sum": go_sum, "packages.lock.json": _nuget, "Package.resolved": _swift,
 }  # fmt: skip

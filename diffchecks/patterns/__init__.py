@@ -134,7 +134,8 @@ def programs_in(source: Source) -> list[Source]:
 
 def _whole_program(source: Source) -> Source:
     """A file that is one program, under a name that tells its language."""
-    script = "" if source.suffix else script_language(source.path, source.data)
+    named = source.suffix not in {"", ".inc"}
+    script = "" if named else script_language(source.path, source.data)
     path = f"{source.path}.{script}" if script else source.path
     if path.endswith(".bats"):
         return Source(f"{source.path}.sh", _BATS_TEST.sub(rb"\1t() {", source.data))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_MAKEFILE = re.compile(r"(?:gnu)?makefile(?:\.(?!pl$).+)?|.+\.mk")
+_MAKEFILE = re.compile(r"(?:gnu)?makefile(?:\.(?!pl$).+)?|.+\.mk|config\.mak\..+")
 _JUSTFILE = re.compile(r"\.?justfile|.+\.just")
 _PREFIX = re.compile(r"\s*[-@+]*")
 _UNIX_SHELL = r"(?:.*\b(?:sh|bash|dash|ksh|zsh)\b|\s*\$[({](?:SHELL_PATH|\w*BASH\w*)[)}])"

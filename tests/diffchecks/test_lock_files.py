@@ -206,10 +206,8 @@ def test_each_format_by_an_ordinary_update_and_by_each_defect(
 
 def test_yarn_2_has_checksums_and_no_urls(tmp_path: Path) -> None:
     was = BERRY.format(version="1.0.0", digest="  checksum: 10c0/aa\n")
-    assert (
-        codes(tmp_path / "1", "yarn.lock", was, was.replace("1.0.0", "1.0.1").replace("/aa", "/b"))
-        == []
-    )
+    update = was.replace("1.0.0", "1.0.1").replace("/aa", "/b")
+    assert codes(tmp_path / "1", "yarn.lock", was, update) == []
     assert codes(tmp_path / "2", "yarn.lock", was, was.replace("/aa", "/b")) == ["lock-digest"]
     url = was.replace("a@npm:1.0.0", "a@https://evil.example/a.tgz")
     assert codes(tmp_path / "3", "yarn.lock", was, url) == ["lock-source"]

@@ -57,7 +57,9 @@ SETTINGS = (
     ".swcrc", ".babelrc", "a.json5", "redis.conf", "my.cnf", "haproxy.cfg", "uwsgi.ini", "META-INF/MANIFEST.MF",
     ".gitmodules", ".env", ".env.production", ".htaccess", "a.entitlements", "app.Dockerfile.dockerignore",
     "helmfile.yaml.gotmpl", "config.yml.example", "app.config", "ca.crt", "CNAME", "site.webmanifest",
-    ".swiftformat", ".swift-version", ".jshintrc",
+    ".swiftformat", ".swift-version", ".jshintrc", "INSTALL", "README-windows", "RELEASE_NOTES", "HACKING",
+    "LICENSE_3RD_PARTY", "suricata.yaml.in", "Product.wxs", "App.xaml", "KEYS", "x.stderr", ".npmrc",
+    "tests/run/case.vtc", "docs/SubmittingPatches", "changelog/unreleased/issue-5",
 )  # fmt: skip
 
 
@@ -81,7 +83,7 @@ UNREAD: list[tuple[str, str | bytes, str]] = [
     ("a.php7", "<?php f();\n", "not read as PHP: only its text was searched"),
     ("deno.lock", LOCK, "lock file; nothing of the change was read as code"),
     ("a.pas", "program p;\n", "not read as Pascal: only its text was searched"),
-    ("run.vim", "call system(x)\n", "not read as Vim script: only its text was searched"),
+    ("a.d", "void main() {}\n", "not read as D: only its text was searched"),
     ("Makefile.PL", "print 1;\n", "not read as Perl: only its text was searched"),
     ("top.v", "module m; endmodule\n", "not read as Verilog: only its text was searched"),
     ("a.js.ejs", "<%- user %>\n", "not read as EJS: only its text was searched"),
@@ -499,6 +501,16 @@ async def test_builds_and_scripts_without_a_grammar_are_read(tmp_path: Path) -> 
         "configure.ac": "AC_OUTPUT\n",
         "A.xcodeproj/project.pbxproj": "// !$*UTF8*$!\n{\n}\n",
         "a.pyx": "cdef int a = 1\n",
+        "default.nix": "{ }\n",
+        "meson.build": "project('a')\n",
+        "setup.iss": "[Setup]\n",
+        "a.luau": "local a: number = 1\n",
+        "a.vim": "let g:a = 1\n",
+        "config.mak.uname": "A = 1\nall:\n\tls\n",
+        "symbols.inc": "static int f() { return 1; }\n",
+        "page.inc": "<?php function f() { return 1; }\n",
+        ".ci/build": "#!/bin/sh\nls\n",
+        "src/packages.lock.json": '{"dependencies": {}}\n',
     }
     verdict = await review(change(tmp_path, {}, head))
     assert (verdict.status, verdict.findings) == ("complete", ())

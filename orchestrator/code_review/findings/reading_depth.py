@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from diffchecks.jobs import ChangedFile
+from diffchecks.path_kinds import is_illustrative
 from diffchecks.skipped_files import LOCK_FILE
 from orchestrator.catalog.languages import LanguagesFile
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work, gaps, latest
@@ -202,12 +203,16 @@ def _hidden_source(file: ChangedFile, languages: LanguagesFile) -> str:
 
 
 def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
-    """Whether a file must be read as code if it is alone in a change: not prose, media or empty."""
+    """Whether a file must be read as code if it is alone in a change.
+
+    Prose, media, what is empty, and texts of no known kind among tests and documents need not.
+    """
     if file.kind == "media" or file.only_moved:
         return False
     if file.kind != "text":
         return True
-    return not (_is_empty(file) or _kind(file, languages) == "prose")
+    kind = _kind(file, languages) or ("prose" if is_illustrative(file.path) else "")
+    return not (_is_empty(file) or kind == "prose")
 
 
 def _kind(file: ChangedFile, languages: LanguagesFile) -> str:

@@ -356,6 +356,7 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
             "js/a-1.2.0/a.min.js": "".join(map(str, range(1000, 1200))),
             "js/b-1.2.0/b.min.js": "plain()\n",
             "js/c-Ab3dEf9h.js": "".join(map(str, range(2000, 2200))),
+            "js/d-AbcdEfgh.js": "".join(map(str, range(4000, 4200))),
         },
         {
             ".gitattributes": "*.py linguist-generated\n",
@@ -375,6 +376,8 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
             "js/a-1.10.3/a.min.js": "".join(map(str, range(300))),
             "js/b-1.10.3/b.min.js": "".join(map(str, range(300))),
             "js/c-Xy7_wV2k.js": "".join(map(str, range(300))),
+            "js/d-XyzwVkQ_.js": "".join(map(str, range(400))),
+            "js/e-MyWidget.js": "".join(map(str, range(500))),
         },
         lambda: repo.git("rm", "-rq", "js"),
     )
@@ -385,6 +388,7 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
     bundles = {"app-RHi6nJFu.js": True, "app.3f2a1b9c.chunk.js": True, "js/c-Xy7_wV2k.js": False}
     bundles |= {"js/a-1.10.3/a.min.js": False, "js/b-1.10.3/b.min.js": True}
     bundles |= {"js/a-1.2.0/a.min.js": False, "js/c-Ab3dEf9h.js": False}  # deleted
+    bundles |= {"js/d-AbcdEfgh.js": False, "js/d-XyzwVkQ_.js": False}  # deleted, and built again
     assert minified == {"lib.min.js": True, "old.min.js": False, **bundles}
     for name in (
         "claims.py",
