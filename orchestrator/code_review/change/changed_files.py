@@ -48,6 +48,8 @@ Lines = tuple[tuple[int, ...], tuple[int, ...]]  # added, removed
 # Above this many candidates on a side git tells renames by equal content only, and does not fail.
 RENAME_LIMIT = "-l400"
 
+MAX_VENDORED_READ = 100  # files of a change without any other
+
 _FLAGS = ("-U0", "--full-index", *PLAIN_DIFF)
 
 _DIFF_AT_ONCE = 64 << 20  # bytes of diff that are held at once
@@ -162,7 +164,9 @@ async def describe(
         for file in files
         if (old := looks.get(file.old_blob or "")) and old.long_lines
     }
-    policy = AttributePolicy(marked, stood, frozenset(minified))
+    # Where nothing but code of others changes, the change is about it.
+    alone = len(files) <= MAX_VENDORED_READ and stood.issuperset(map(vendored_directory, paths))
+    policy = AttributePolicy(marked, frozenset() if alone else stood, frozenset(minified))
     return [classify(file, looks, policy) for file in files], looks
 
 

@@ -11,6 +11,7 @@ import pytest
 from diffchecks.check_io import decode_text
 from diffchecks.path_kinds import path_kinds
 from orchestrator.code_review.change.change_construction import from_refs
+from orchestrator.code_review.change.changed_files import MAX_VENDORED_READ
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.errors import InputError
 from tests.review.change.conftest import new_blob
@@ -417,6 +418,14 @@ async def test_vendored_counts_only_if_it_existed_in_base(review):
     assert files["web/node_modules/x/i.js"].skip.startswith("vendored: web/node_modules/")
     for name in ("node_modules/y/i.js", "src/vendor/z.go", "vendor.py"):
         assert files[name].skip is None, name
+
+
+async def test_vendored_files_without_others_are_what_the_change_is_about(review):
+    files = await review({"vendor/a.go": "a\n", "vendor/b.go": "b\n"}, {"vendor/a.go": "c\n"})
+    assert files["vendor/a.go"].skip is None
+    many = {f"vendor/{number}.go": "b\n" for number in range(MAX_VENDORED_READ + 1)}
+    files = await review({}, many)
+    assert {file.skip for file in files.values()} == {"vendored: vendor/ existed in base as well"}
 
 
 async def test_a_generated_file_of_10_mb(review, tmp_path):
