@@ -9,22 +9,13 @@ from functools import partial
 from msgspec import Struct
 
 from diffchecks.check_io import CheckReply, Gap, Source, read
-from diffchecks.data_files import read_map, read_names
+from diffchecks.data_files import any_of, read_map, read_names
 from diffchecks.dependencies.lock_file_entries import LockEntry, is_lock_file, read_entries
 from diffchecks.dependencies.lock_files import Places
 from diffchecks.dependencies.manifests import go_modules, is_manifest, read_manifest
 from diffchecks.jobs import ChangedFile, ComparisonJob
 
 MAX_LOCK_FILE = 24 << 20  # bytes
-
-_EXACT = {
-    "PyPI": re.compile(r"===?\s*([^\s,*]+)"),
-    "crates.io": re.compile(r"=\s*(\d[^\s,*]*)"),
-    "RubyGems": re.compile(r"=?\s*(\d[\w.-]*)"),
-    "npm": re.compile(r"=?v?(\d+\.\d+\.\d+[\w.+-]*)"),
-    "Packagist": re.compile(r"v?(\d+\.\d+\.\d+[\w.+-]*)"),
-    "Maven": re.compile(r"(\d[\w.-]*)"),
-}
 
 
 class Package(Struct, frozen=True):
@@ -128,7 +119,8 @@ def _of_manifest(job: ComparisonJob, file: ChangedFile) -> Iterator[Package]:
             before = read_manifest(old, Source(old, read(job.base_root, old)).text)
             pins = {name: dependency.spec for name, dependency in before.dependencies.items()}
     after = read_manifest(path, head.text)
-    exact, places = _EXACT[after.ecosystem], Places(head, set(file.added))
+    exact = any_of("file_kinds.yaml", "exact_pins", after.ecosystem)
+    places = Places(head, set(file.added))
     for name, dependency in after.dependencies.items():
         found = exact.fullmatch(dependency.spec.strip())
         if found and not dependency.source and pins.get(name) != dependency.spec:

@@ -12,16 +12,10 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from diffchecks.check_io import RawFinding, Source
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_names, read_yaml
 from diffchecks.dependencies.lock_file_entries import LockEntry
 
-# Default hosts of the package managers, grouped by registry.
-PUBLIC = (
-    ("registry.npmjs.org", "registry.yarnpkg.com"),
-    ("pypi.org", "files.pythonhosted.org"),
-    ("index.crates.io", "static.crates.io", "github.com"),
-    ("rubygems.org",),
-)
+_PUBLIC: Sequence[Sequence[str]] = read_yaml("file_kinds.yaml")["registries"]
 ENTRY_LINES = 12
 """The maximum number of lines between an entry's name and its version."""
 
@@ -112,7 +106,7 @@ def _known(old: Sequence[LockEntry], new: Sequence[LockEntry], composer: bool) -
     used = set(counts) if old else {host for host, _ in counts.most_common(1)}
     hosts = used | {other for host in used for other in _same_registry(host)}
     if not old or composer or not used:
-        hosts |= {host for registry in PUBLIC for host in registry}
+        hosts |= {host for registry in _PUBLIC for host in registry}
     return Known(
         hosts | read_names("code_hosts") if composer else hosts,
         {_host(url) for entry in old for url in _urls(entry) if _UNENCRYPTED.match(url)},
@@ -126,7 +120,7 @@ def _urls(entry: LockEntry) -> tuple[str, ...]:
 
 
 def _same_registry(host: str) -> Sequence[str]:
-    return next((registry for registry in PUBLIC if host in registry), (host,))
+    return next((registry for registry in _PUBLIC if host in registry), (host,))
 
 
 def _judge_hosts(
