@@ -31,6 +31,8 @@ from tests.review.review_kit import PYTEST_ALONE, change, workspace_of
 
 CONTEXT = CallContext("key", "proofs", 60.0)
 PYTEST = settings.Tests((sys.executable, "-m", "pytest", "-q"), seconds=20.0)
+UNITTEST = settings.Tests((sys.executable, "-m", "unittest"), seconds=20.0)
+"""Starts in a quarter of pytest's time: where it does not matter which of them runs the tests."""
 BASE = """\
 import os
 
@@ -81,6 +83,15 @@ def written(body: str, imports: str = "import shop") -> str:
     return f"{imports}\n\n\ndef test_claim(tmp_path):\n{lines}"
 
 
+TOTAL = "self.assertEqual(shop.total([2, 3]), 5)"
+
+
+def as_method(*statements: str) -> str:
+    lines = "".join(f"        {statement}\n" for statement in statements)
+    head = "import unittest\n\nimport shop\n\n\nclass Claim(unittest.TestCase):\n"
+    return f"{head}    def test_claim(self):\n{lines}"
+
+
 class Bench:
     """One change, on which tests are tried."""
 
@@ -122,7 +133,6 @@ async def test_only_a_failure_of_head_alone_that_was_predicted_is_a_proof(
         proven = await one.tries(wrong)
         assert (proven.state, proven.reason) == ("reproduced", "")  # whatever its conftest does
         ends = {
-            "part of a value": await one.tries(wrong, value="3 == 55"),
             "another exception": await one.tries(wrong, "TypeError"),
             "head passes": await one.tries(written("assert shop.total([0, 1]) == 1")),
             "broken import": await one.tries(written("assert f() == 5", "from shop import f")),
@@ -145,6 +155,7 @@ async def test_only_a_failure_of_head_alone_that_was_predicted_is_a_proof(
         ("5", "assert 15 == 3", False),
         ("5 ==", "assert 15 == 3", False),
         ("15 ==", "assert 15 == 3", True),
+        ("15 == 33", "assert 15 == 3", False),
         ("'name'", "'name'", True),
         (" ", "assert 15 == 3", False),
     ],
@@ -170,21 +181,20 @@ async def test_a_defect_that_base_has_as_well_is_not_introduced(
 ) -> None:
     base = {"shop.py": "def half(n):\n    return n / 0\n\n\ndef other():\n    return 1\n"}
     head = {"shop.py": base["shop.py"].replace("return 1", "return 2")}
-    async with bench(tmp_path, base=base, head=head) as one:
-        proof = await one.tries(
-            written("assert shop.half(2) == 1"), "ZeroDivisionError", "division by zero"
-        )
+    async with bench(tmp_path, UNITTEST, base, head) as one:
+        test = as_method("self.assertEqual(shop.half(2), 1)")
+        proof = await one.tries(test, "ZeroDivisionError", "division by zero")
     assert (proof.state, proof.reason) == ("not_introduced", "base fails the test in the same way")
 
 
 async def test_two_ways_that_disagree_prove_a_feature_that_base_lacks(
     namespaces: None, tmp_path: Path
 ) -> None:
-    body = "shop.cached(1)\nassert shop.cached(2) == shop.plain(2)"
-    async with bench(tmp_path) as one:
-        proof = await one.tries(written(body), value="1 == 2", oracle="same")
+    test = as_method("shop.cached(1)", "self.assertEqual(shop.cached(2), shop.plain(2))")
+    async with bench(tmp_path, UNITTEST) as one:
+        proof = await one.tries(test, value="1 != 2", oracle="same")
         assert proof.state == "reproduced", proof.reason
-        assert "base does not pass" in (await one.tries(written(body), value="1 == 2")).reason
+        assert "base does not pass" in (await one.tries(test, value="1 != 2")).reason
 
 
 @pytest.mark.attack("a test of a model that reaches out of its sandbox")
@@ -261,22 +271,11 @@ func TestClaim(t *testing.T) {
 \t}
 }
 """
-UNITTEST = """\
-import unittest
-
-import shop
-
-
-class Claim(unittest.TestCase):
-    def test_claim(self):
-        self.assertEqual(shop.total([2, 3]), 5)
-"""
 
 
 async def test_unittest_runs_them_as_well(namespaces: None, tmp_path: Path) -> None:
-    tests = settings.Tests((sys.executable, "-m", "unittest"), seconds=20.0)
-    async with bench(tmp_path, tests) as one:
-        proof = await one.tries(UNITTEST, value="3 != 5", path="test_claim.py")
+    async with bench(tmp_path, UNITTEST) as one:
+        proof = await one.tries(as_method(TOTAL), value="3 != 5", path="test_claim.py")
     assert (proof.state, proof.reason) == ("reproduced", "")
     assert re.fullmatch(r"Python [\d.]+\w*", proof.versions)
 
@@ -327,12 +326,12 @@ async def test_what_only_the_fake_of_a_test_lacks_proves_nothing(
 
 TWO = {
     "python": (
-        PYTEST, "shop.py",
+        UNITTEST, "shop.py",
         "START = 0\n\n\ndef label(name):\n    return name.upper()\n\n\n"
         "def total(prices):\n    return 0 + sum(prices[START:])\n",
         {"START = 0": "START = 1", "upper": "lower", "0 + sum": "sum"}, "tests/test_claim.py",
-        "import shop\n\n\ndef test_claim():\n    assert {} == {}\n",
-        ("shop.total([2, 3])", "5", "3 == 5"), ("shop.label('a')", "'A'", "'a' == 'A'"),
+        as_method("self.assertEqual({}, {})"),
+        ("shop.total([2, 3])", "5", "3 != 5"), ("shop.label('a')", "'A'", "'a' != 'A'"),
     ),
     "node": (
         settings.Tests(("node", "--test"), seconds=20.0), "lib/shop.mjs",
@@ -401,8 +400,9 @@ async def test_a_finding_whose_cause_cannot_be_taken_back_alone_is_reproduced_wi
         "rates.py": None,
     }
     place = {"path": "shop.py", "first": 5, "last": 5}
-    async with bench(tmp_path, base=base, head=head) as one:
-        shown = await one.tries(written("assert shop.price(1) == 5"), place=place)
+    async with bench(tmp_path, UNITTEST, base, head) as one:
+        test = as_method("self.assertEqual(shop.price(1), 5)")
+        shown = await one.tries(test, value="3 != 5", place=place)
     assert (shown.state, shown.not_shown, shown.reason) == ("reproduced", UNTIED, "")
 
 
@@ -425,13 +425,10 @@ async def test_a_test_rests_on_the_cited_lines_or_on_others_of_their_function(
 ) -> None:
     base, head, line, not_shown = ELSEWHERE[name]
     place = {"path": "shop.py", "first": line, "last": line}
-    async with bench(tmp_path, base={"shop.py": base}, head={"shop.py": head}) as one:
-        shown = await one.tries(written(f"assert shop.{name}(1) == 5"), place=place)
+    async with bench(tmp_path, UNITTEST, {"shop.py": base}, {"shop.py": head}) as one:
+        test = as_method(f"self.assertEqual(shop.{name}(1), 5)")
+        shown = await one.tries(test, value="3 != 5", place=place)
     assert (shown.state, shown.not_shown, shown.reason) == ("reproduced", not_shown, "")
-
-
-def of_unittest(statement: str) -> str:
-    return UNITTEST.replace("self.assert", f"{statement}\n        self.assert")
 
 
 NAMES = "shop.names({'first': 1, 'last': 2})"
@@ -443,10 +440,9 @@ BY_THEMSELVES = {
         (written(f"assert {NAMES} == [1, 2]"), "KeyError", "'name'"),
     ),
     "unittest": (
-        settings.Tests((sys.executable, "-m", "unittest"), seconds=20.0),
-        {"shop.py": BASE}, {"shop.py": HEAD}, "test_claim.py",
-        (of_unittest("5 // (shop.total([2, 3]) - 3)"), "ZeroDivisionError", "division"),
-        (of_unittest(NAMES), "KeyError", "'name'"),
+        UNITTEST, {"shop.py": BASE}, {"shop.py": HEAD}, "test_claim.py",
+        (as_method("5 // (shop.total([2, 3]) - 3)", TOTAL), "ZeroDivisionError", "division"),
+        (as_method(NAMES, TOTAL), "KeyError", "'name'"),
     ),
     "node": (
         settings.Tests(("node", "--test"), seconds=20.0), {**SCRIPT, "lib/row.mjs": SCRIPT_ROW},

@@ -2,8 +2,7 @@
 
 import json
 import re
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from orchestrator.report.formats import FormatInputs, render_format
 from orchestrator.report.formats.markdown import describe_tests
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.sqlite_journal import MemoryStore
+from tests.review.proofs.test_prove_finding import PYTEST, TOTAL, UNITTEST, as_method
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import PYTEST_ALONE, change, review
 from tests.review.team_kit import facts, scores
@@ -32,11 +32,11 @@ from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply
 BASE = "def total(prices):\n    return sum(prices)\n\n\ndef label(name):\n    return name.upper()\n"
 HEAD = BASE.replace("sum(prices)", "sum(prices[1:])")
 QUOTE = "    return sum(prices[1:])"
-TEST = "from shop import total\n\n\ndef test_total():\n    assert total([2, 3]) == 5\n"
-PYTEST = [sys.executable, "-m", "pytest", "-q"]
+TEST = as_method(TOTAL)
+OF_PYTEST = "from shop import total\n\n\ndef test_total():\n    assert total([2, 3]) == 5\n"
 
 
-def settings(command: list[str] = PYTEST, **more: object) -> Mapping[str, str]:
+def settings(command: Sequence[str] = UNITTEST.command, **more: object) -> Mapping[str, str]:
     tests = {"command": command, "seconds": 20, **more}
     return {".diffcourt/config/defaults.yaml": f"tests: {json.dumps(tests)}\n", **PYTEST_ALONE}
 
@@ -51,7 +51,7 @@ def claim(**more: object) -> dict[str, object]:
 def written(test: str = TEST, **more: object) -> dict[str, object]:
     return {
         "finding": "F1", "claim": "total([2, 3]) is 3", "path": "tests/test_claim.py",
-        "test": test, "exception": "AssertionError", "value": "3 == 5", **more,
+        "test": test, "exception": "AssertionError", "value": "3 != 5", **more,
     }  # fmt: skip
 
 
@@ -82,7 +82,8 @@ def only(verdict: Verdict) -> Finding:
 async def test_a_test_that_base_passes_and_head_fails_as_predicted_proves_the_finding(
     namespaces: None, tmp_path: Path
 ) -> None:
-    verdict = await reviewed(tmp_path, writes(written(not_shown="what carts do")))
+    test = written(OF_PYTEST, value="3 == 5", not_shown="what carts do")
+    verdict = await reviewed(tmp_path, writes(test), more=settings(PYTEST.command))
     finding = only(verdict)
     (proof,) = finding.proofs
     assert (proof.state, proof.reason) == ("reproduced", "")
@@ -106,11 +107,11 @@ async def test_a_test_that_base_passes_and_head_fails_as_predicted_proves_the_fi
 async def test_a_claim_of_which_one_third_is_shown_is_not_told_as_proven_as_a_whole(
     namespaces: None, tmp_path: Path
 ) -> None:
-    lost = "from shop import label\n\n\ndef test_label():\n    assert label('a') == 'A'\n"
+    lost = as_method("self.assertEqual(shop.label('a'), 'A')")
     mocked = "import shop\nfrom unittest.mock import Mock\n\n\ndef test_mock():\n    assert shop.total(Mock()) == 5\n"
     tests = [
         written(),
-        written(lost, claim="label() is lost", path="tests/test_b.py", value="'a' == 'A'"),
+        written(lost, claim="label() is lost", path="tests/test_b.py", value="'a' != 'A'"),
         written(mocked, claim="carts are emptied", path="tests/test_c.py"),
     ]
     finding = only(verdict := await reviewed(tmp_path, writes(*tests), writes(*tests[1:])))
@@ -189,8 +190,8 @@ async def test_the_judge_sees_what_a_test_predicted_and_what_came(
     (shown,) = [one for one in seen if "proofs" in one]
     (proof,) = shown["proofs"]
     assert shown["support"] == "proven"
-    assert proof["predicted"] == "AssertionError: 3 == 5"
-    assert "assert 3 == 5" in proof["came"]
+    assert proof["predicted"] == "AssertionError: 3 != 5"
+    assert "3 != 5" in proof["came"]
     assert len(proof["came"].splitlines()) <= 3
 
 
@@ -202,12 +203,12 @@ async def test_a_test_that_proves_nothing_is_corrected_once_and_keeps_its_predic
     def second(request: Request) -> Response:
         shown.append(str(request.messages[0]))
         other_claim = written(claim="label() shouts", value="X")
-        return writes(written(value="4 == 5"), other_claim)
+        return writes(written(value="4 != 5"), other_claim)
 
-    first = writes(written(TEST.replace("[2, 3]", "[0, 5]"), value="3 == 5", not_shown="floats"))
+    first = writes(written(TEST.replace("[2, 3]", "[0, 5]"), not_shown="floats"))
     verdict = await reviewed(tmp_path, first, second)
     (proof,) = only(verdict).proofs
-    assert (proof.state, proof.value, proof.not_shown) == ("reproduced", "3 == 5", "floats")
+    assert (proof.state, proof.value, proof.not_shown) == ("reproduced", "3 != 5", "floats")
     (note,) = [note for note in verdict.change.notes if "second test" in note]
     assert note.endswith("was not run: no first one of that finding is left to correct")
     assert "head passes the test" in shown[0]
@@ -218,9 +219,9 @@ async def test_a_prediction_and_claim_that_are_refused_before_any_run_may_be_cor
     namespaces: None, tmp_path: Path
 ) -> None:
     first = writes(written(value="assert"))
-    second = writes(written(claim="total([2, 3]) loses 2", value="3 == 5"))
+    second = writes(written(claim="total([2, 3]) loses 2"))
     refused, proof = only(await reviewed(tmp_path, first, second)).proofs
-    assert (refused.state, proof.state, proof.value) == ("inconclusive", "reproduced", "3 == 5")
+    assert (refused.state, proof.state, proof.value) == ("inconclusive", "reproduced", "3 != 5")
     assert (proof.claim, proof.not_shown) == ("total([2, 3]) loses 2", "total([2, 3]) is 3")
 
 
@@ -229,8 +230,8 @@ async def test_a_package_that_the_tests_lack_is_said_and_not_corrected(
 ) -> None:
     head = {"shop.py": "import nowhere\n" + HEAD}
     verdict = await reviewed(
-        tmp_path, writes(written()), base={"shop.py": "import nowhere\n" + BASE}, head=head,
-        start_line=3, end_line=3,
+        tmp_path, writes(written(OF_PYTEST)), base={"shop.py": "import nowhere\n" + BASE}, head=head,
+        more=settings(PYTEST.command), start_line=3, end_line=3,
     )  # fmt: skip
     (proof,) = only(verdict).proofs
     assert "the environment of the tests lacks nowhere; install it where" in proof.reason
@@ -255,7 +256,7 @@ async def test_a_verified_claim_whose_test_passes_on_head_is_a_claim(tmp_path: P
 
 
 async def test_what_cannot_be_shown_refutes_nothing(namespaces: None, tmp_path: Path) -> None:
-    weak = writes(written(TEST.replace("== 5", "!= 5"), value="5 != 5"))
+    weak = writes(written(TEST.replace("assertEqual", "assertNotEqual"), value="5 == 5"))
     verdict = await reviewed(tmp_path, weak, weak)
     finding = only(verdict)
     (proof,) = finding.proofs
