@@ -162,6 +162,7 @@ def test_a_claim_without_a_run_of_the_check_is_marked(
         "The tests do not pass.",
         "No test covers this branch.",
         "The test passes a quote in the user name.",
+        "An Equal that always returns true passes all tests of the change.",
         "The author claims that all tests pass.",
     ],
 )

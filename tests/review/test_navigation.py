@@ -204,9 +204,10 @@ async def test_one_large_file_leaves_room_for_the_others_in_a_search(tmp_path):
         assert sum(map(len, lines)) < 19_000
         for n in range(5):  # few of very many files fit
             assert (await look.search({"pattern": "needle", "context": n})).count("more in") == 2
-    many = {f"m{n:03}.py": f"needle {n}\n" * 9 for n in range(400)}
-    async with workspace_of(change(tmp_path / "many", many, {"e.py": "e\n"})) as workspace:
+    many = {f"{n % 2}/m{n:03}.py": f"needle {n}\n" * 9 for n in range(400)}
+    async with workspace_of(change(tmp_path / "many", many, {"1/z.py": "needle\n"})) as workspace:
         found = await Navigation(workspace).search({"pattern": "needle"})
+        assert found.startswith("1/z.py:1: needle\n1/m001.py:1: ")  # what is near the change
         assert re.search(r"\nand \d+ more in \d+ files\nnarrow the pattern .*\Z", found)
         assert len(found) < 19_000
 

@@ -152,7 +152,8 @@ class Navigation:
         if done.code not in {0, 1}:
             raise InputError(f"the search failed: {done.stderr.decode(errors='replace')[:200]}")
         found = [line for line in map(_parse_line, done.stdout.splitlines()) if line]
-        return cut + _show_lines([line for line in found if matches(line.path)])
+        found = [line for line in found if matches(line.path)]
+        return cut + _show_lines(sorted(found, key=self._near_the_change()))
 
     async def git_diff(self, arguments: Mapping[str, Json], seen: Container[str] = ()) -> str:
         """The change as text.
@@ -189,6 +190,17 @@ class Navigation:
             self._workspace.change, arguments["path"], arguments["start"], arguments["end"]
         )
 
+    def _near_the_change(self) -> Callable[["_Line"], tuple[int, str, int]]:
+        """An order of lines: of changed files, of files beside them, of others."""
+        changed = {path for file in self._workspace.change.files for path in file.paths}
+        folders = {posixpath.dirname(path) for path in changed}
+
+        def order(line: _Line) -> tuple[int, str, int]:
+            near = (line.path in changed) + (posixpath.dirname(line.path) in folders)
+            return -near, line.path, line.number
+
+        return order
+
     def _needs_history(self) -> None:
         if not self._workspace.change.has_tree:
             raise InputError("a patch without a repository has no history")
@@ -221,9 +233,9 @@ def _parse_line(line: bytes) -> _Line | None:
 
 
 def _show_lines(found: Sequence[_Line]) -> str:
-    """By path and number. Files share a page: what a small one leaves goes to the larger ones."""
+    """Files in their order share a page: what a small one leaves goes to the larger ones."""
     files: dict[str, list[_Line]] = {}
-    for line in sorted(found, key=lambda line: (line.path, line.number)):
+    for line in found:
         files.setdefault(line.path, []).append(line)
     sizes = {path: sum(len(line.shown) + 1 for line in lines) for path, lines in files.items()}
     room, left = dict[str, int](), PAGE_CHARACTERS
