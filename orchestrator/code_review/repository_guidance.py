@@ -66,10 +66,19 @@ _UNDERLINE = re.compile(r"([=~^\"-])\1{2,}")
 _WORD = re.compile(r"\w")
 _HEADINGS = read_table(__file__, "guidance_headings.yaml")
 _TAKING_PART = re.compile(rf"(?i)\b(?:{'|'.join(_HEADINGS['taking_part'])})(?!\w)")
-_OF_CHANGES, _OF_WORK = (
+_OF_CHANGES, _OF_WORK, _OF_COMMANDS = (
     re.compile(rf"(?i)\b(?:{'|'.join(names)})(?!\w)")
-    for names in ([*_HEADINGS["of_changes"], *_HEADINGS["languages"]], _HEADINGS["of_work"])
+    for names in (
+        [*_HEADINGS["of_changes"], *_HEADINGS["languages"]],
+        _HEADINGS["of_work"],
+        _HEADINGS["commands"],
+    )
 )
+_NO_RULES = re.compile(
+    rf"^ *(```|~~~) *(?:{'|'.join(_HEADINGS['shells'])})\b.*?^ *\1|<!--(?:(?!<!--).)*?-->",
+    re.DOTALL | re.MULTILINE,
+)
+"""Commands to run, and what no reader of the page sees."""
 _LANGUAGES = {name: tuple(ends.split()) for name, ends in _HEADINGS["languages"].items()}
 _COMMA = re.compile(r",(?![^{}]*\})")
 """Between globs, not between the alternatives of one."""
@@ -250,7 +259,10 @@ def _fit(found: Iterable[Guidance], changed: Collection[str]) -> Iterator[Guidan
         name, kept = posixpath.basename(one.path), tuple(range(len(one.lines)))
         if name in _GENERAL:
             guide = name.startswith("CONTRIBUTING")
-            kept = tuple(_concerning(one.lines, changed, guide=guide))
+            text = "\n".join(one.lines)
+            read = _NO_RULES.sub(lambda found: "\n" * found[0].count("\n"), text).split("\n")
+            concerning = _concerning(read, changed, guide=guide)
+            kept = tuple(at for at in concerning if read[at] == one.lines[at])
         for at in kept:
             size = len(_shorten(one.lines[at])) + len("1234: \n")
             room -= size
@@ -288,7 +300,7 @@ def _concerning(lines: Sequence[str], changed: Collection[str], *, guide: bool) 
     places = {*changed, *(f"{folder}/" for path in changed if (folder := posixpath.dirname(path)))}
     headings = [*_headings(lines), (len(lines), 0)]
     yield from range(headings[0][0])
-    kinds = [_concerns_changes(lines[first]) if guide else None for first, _ in headings[:-1]]
+    kinds = [_concerns_changes(lines[first], guide) for first, _ in headings[:-1]]
     if kinds and [level for _, level in headings].count(headings[0][1]) == 1:
         kinds[0] = None  # the title of the page
     sections: list[tuple[int, int, int]] = []
@@ -309,9 +321,11 @@ def _concerning(lines: Sequence[str], changed: Collection[str], *, guide: bool) 
             yield from range(first, end)
 
 
-def _concerns_changes(heading: str) -> bool | None:
+def _concerns_changes(heading: str, guide: bool) -> bool | None:
     """Whether it says what a change has to be like; None: it does not tell."""
-    return False if _OF_WORK.search(heading) else bool(_OF_CHANGES.search(heading)) or None
+    if (_OF_WORK if guide else _OF_COMMANDS).search(heading):
+        return False
+    return (guide and bool(_OF_CHANGES.search(heading))) or None
 
 
 def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -152,11 +152,15 @@ Write to us.
 
 Use tabs.
 
-```sh
+```text
 # Releases
-make
 ```
+~~~ sh
+make
+~~~
 
+<!-- seen by
+nobody -->
 ## TypeScript
 
 No any.
@@ -205,10 +209,10 @@ async def test_sections_that_do_not_concern_the_change_are_left_out(
         "15: Use tabs.",
         "18: # Releases",
         "has one.",
-        "46: Write some.",
+        "50: Write some.",
     )
     assert all(part in text for part in (*always, *kept))
-    never = ("Conduct", "kind", "Write to us", "Tag it")
+    never = ("Conduct", "kind", "Write to us", "Tag it", "make", "nobody")
     assert not [part for part in (*never, *left_out) if part in text]
     assert one.why_not == "sections that do not concern the change are left out"
     assert one.lines == tuple(SECTIONS.rstrip("\n").split("\n"))  # any of them can be cited
@@ -250,6 +254,7 @@ async def test_of_a_guide_for_contributors_what_a_change_has_to_be_like_is_shown
     tmp_path: Path,
 ) -> None:
     agents = "# Agents\n\n## Empty\n\n## Full\n\n### Nothing\n\n### Rule\n\nNo globals.\n\n## End\n"
+    agents += "\n## Git workflow\n\nPush.\n\n### Titles\n\nShort ones.\n"
     work = PEOPLE.replace("Coding style", "Setup").replace("Imports", "Clone")
     base = {"CONTRIBUTING.md": PEOPLE, "AGENTS.md": agents, "docs/CONTRIBUTING.md": work}
     found = await guidance_of(change(tmp_path, base, {"shop/a.py": "1\n"}))

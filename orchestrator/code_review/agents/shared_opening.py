@@ -299,7 +299,8 @@ def _list_guidance(guidance: Sequence[Guidance]) -> list[str]:
     for one in guidance:
         scope = f", for {one.applies_to}" if one.applies_to else ""
         cut = f" ({one.why_not})" if one.why_not else ""
-        lines += [f"{one.path}{scope}{cut}:", *(f"  {line}" for line in one.numbered())]
+        text = [f"  {line}" for line in one.numbered()]
+        lines += [f"{one.path}{scope}{cut}:", *text] if text or not one.kept else []
     return lines
 
 
