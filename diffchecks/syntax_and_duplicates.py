@@ -20,7 +20,7 @@ from diffchecks.check_io import (
     load_toml,
 )
 from diffchecks.data_files import read_names, vocabulary
-from diffchecks.file_patterns import matches
+from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import SideJob
 from diffchecks.python import syntax_downgrade
 from diffchecks.python.source_encoding import HiddenTextError
@@ -87,7 +87,10 @@ def _json(source: Source) -> Iterator[RawFinding]:
 
     text = source.text
     commented = (
-        matches(source.path, tuple(read_names("json_with_comments"))) or "/." in f"/{source.path}"
+        matches(source.path, tuple(read_names("json_with_comments")))
+        or "/." in f"/{source.path}"
+        # From the first line on; package managers take none.
+        or (text.lstrip()[:2] in {"//", "/*"} and not matches(source.path, file_names("manifests")))
     )
     try:
         json.loads(_bare(text) if commented else text, object_pairs_hook=pairs)

@@ -26,7 +26,7 @@ PAIRS = [
     (SETTING, "a.pth", "import os; os.system('x')", "src/import"),
     (SETTING, "src/sitecustomize.py", "X = 1", "# nothing\n"),
     (SETTING, ".gitconfig", "[core]\n\tfsmonitor = ./x", "[core]\n\tfsmonitor = true"),
-    (SETTING, "a/config", "[core]\n\tbare = true", "core:\n\tbare = true"),
+    ("embedded-repository", "a/config", "[core]\n\tbare = true", "core:\n\tbare = true"),
     (SETTING, ".vscode/tasks.json", '"runOn": "folderOpen"', '"runOn": "default"'),
     (SETTING, ".vscode/settings.json", '"git.path": "./x"', '"git.enabled": true'),
     (SETTING, ".npmrc", "script-shell=./x", "save-exact=true"),

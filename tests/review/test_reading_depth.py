@@ -510,6 +510,8 @@ async def test_builds_and_scripts_without_a_grammar_are_read(tmp_path: Path) -> 
         "symbols.inc": "static int f() { return 1; }\n",
         "page.inc": "<?php function f() { return 1; }\n",
         ".ci/build": "#!/bin/sh\nls\n",
+        "hooks/pre-commit.sample": "#!/bin/sh\nls\n",
+        "message/End.json": '// A license.\n{"a": 1} // One.\n',
         "a.cu": "__global__ void f(int *a) { a[0] = 1; }\nvoid g(int *a) {\n  f<<<1, 2>>>(a);\n}\n",
         "a.cs": 'class A {\n  string F(int t) => $@"SELECT ""{t}""";\n  int G() => 1;\n}\n',
         "src/packages.lock.json": '{"dependencies": {}}\n',

