@@ -69,6 +69,8 @@ QUIET = {
         {
             "D.php": "<?php\n$db->exec('PRAGMA synchronous = ' . $this->mode);\n"
             '$db->query("INSERT INTO {$this->db->prefix}temp SELECT a FROM b");\n'
+            '$c = array_map(fn ($i) => $db->protectIdentifiers($i), $n);\n'
+            '$db->query("INSERT INTO t SELECT {$c} FROM b");\n'
         },
     ),
     "a number that differs from the last one": ({}, {"n.ts": "o({ nonce: Math.random() });\n"}),

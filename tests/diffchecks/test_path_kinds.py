@@ -161,6 +161,7 @@ ci/deploy.sh                          ci code
 setup.py                              code tooling
 packages/a/setup.py                   code tooling
 noxfile.py                            code tooling
+script/bump.py                         code tooling
 manage.py                             code tooling
 site/wsgi.py                          code tooling
 tasks.py                              code tooling
