@@ -77,6 +77,7 @@ base/run_unittest.cc                  code tests
 scripts.bats                          code tests
 unit_tests/a.py                       code tests
 lib/unittest-files/a.exe               tests
+openpgp/keys_test_data.go              code tests
 test_utils/a.py                       code tests
 integration-tests/a.py                code tests
 testdata/key.pem                      samples tests
