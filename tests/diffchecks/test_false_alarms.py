@@ -69,7 +69,7 @@ QUIET = {
         {
             "D.php": "<?php\n$db->exec('PRAGMA synchronous = ' . $this->mode);\n"
             '$db->query("INSERT INTO {$this->db->prefix}temp SELECT a FROM b");\n'
-            '$c = array_map(fn ($i) => $db->protectIdentifiers($i), $n);\n'
+            "$c = array_map(fn ($i) => $db->protectIdentifiers($i), $n);\n"
             '$db->query("INSERT INTO t SELECT {$c} FROM b");\n'
         },
     ),
