@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from diffchecks.check_io import Gap, load_toml
 
@@ -211,20 +212,22 @@ def gems(text: str) -> Iterator[LockEntry]:
         for line in text.partition("\nCHECKSUMS\n")[2].split("\n")
         if (found := _GEM_DIGEST.match(line))
     }
-    section = source = ""
+    section, sources = "", list[str]()
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.rstrip("\r")
         if line[:1].strip():
-            section, source = line, ""
+            section, sources = line, []
             if not _GEM_SECTION.fullmatch(line):
                 raise MalformedError(number, "names no section")
         elif found := _GEM_SOURCE.match(line):
-            source = found[1]
+            sources.append(found[1])  # a gem may come from any of a section's
         elif found := _GEM.match(line):
             digest = digests(known.get((found[1], found[2])))
             exempt, git = section != "GEM" or not known, section == "GIT"
-            url, path = ("", source) if section == "PATH" else (source, "")
-            yield LockEntry(found[1], found[2], url, digest, exempt=exempt, git=git, path=path)
+            first, *others = sources or [""]
+            url, path = ("", first) if section == "PATH" else (first, "")
+            entry = LockEntry(found[1], found[2], url, digest, exempt=exempt, git=git, path=path)
+            yield replace(entry, urls=tuple(others)) if others else entry
 
 
 def requirements(text: str) -> Iterator[LockEntry]:

@@ -20,7 +20,7 @@ from diffchecks.templates.page_scanner import TemplatePage, read_page
 _HTML = vocabulary("html_element")
 _FEED = re.compile(r"<(?:rss|feed|urlset|sitemapindex|opml)\b")
 _HEAD = 1000  # characters of a file that are read to recognize it
-_PAGES = frozenset({"blade", "html", "htm", "xhtml", "phtml"})
+_PAGES = frozenset({"blade", "html", "htm", "xhtml", "phtml", "mobile", "phone", "tablet"})
 # File names of pages, some of which have no HTML element but components, directives or includes.
 _ALWAYS_PAGES = frozenset(
     {"pug", "jade", "haml", "slim", "hbs", "ejs", "cshtml", "razor", "jsp", "jspf", "jspx", "heex"}

@@ -18,6 +18,7 @@ YARN = '# yarn lockfile v1\n\n\n"{}":\n  version "1.3.0"\n  resolved "{}"\n  int
 REGISTRY = "https://registry.yarnpkg.com"
 OLD, NEW = "a" * 88, "b" * 88
 GIT = "https://github.com/a/h.git"
+GEMS = "GEM\n  remote: https://rubygems.org/\n{}  specs:\n    rack ({})\n\nDEPENDENCIES\n  rack\n"
 VIEWS = "def {}(request, pk):\n    return str(pk)\n\n\ndef serve(request, pk):\n    return pk\n"
 
 
@@ -71,6 +72,22 @@ QUIET = {
             '$db->query("INSERT INTO {$this->db->prefix}temp SELECT a FROM b");\n'
             "$c = array_map(fn ($i) => $db->protectIdentifiers($i), $n);\n"
             '$db->query("INSERT INTO t SELECT {$c} FROM b");\n'
+        },
+    ),
+    "a label in another script": (
+        {},
+        {
+            "a.yml": 'login: "\\U00010464\\U0001046A"\npassword: "\\U00010450\\U00010468 \\U00010455"\n'
+        },
+    ),
+    "one of two sources of gems goes": (
+        {"Gemfile.lock": GEMS.format("  remote: https://gems.a.example/\n", "6.1.6")},
+        {"Gemfile.lock": GEMS.format("", "6.1.7")},
+    ),
+    "text of a translation in a page": (
+        {},
+        {
+            "p.js": 'function f(c) { $("#a").append("<i>" + Shop.I18n.t("a.b", { c: c }) + "</i>"); }\n'
         },
     ),
     "a number that differs from the last one": ({}, {"n.ts": "o({ nonce: Math.random() });\n"}),
@@ -151,6 +168,10 @@ TWINS = {
     "does-not-parse": (
         {"a/n.json": "{,}\n", "b/n.json": "{}\n"},
         {"a/n.json": "{}\n", "b/n.json": '{"a": }\n'},
+    ),
+    "lock-foreign-source": (
+        {"Gemfile.lock": GEMS.format("", "6.1.6")},
+        {"Gemfile.lock": GEMS.format("  remote: https://gems.a.example/\n", "6.1.7")},
     ),
     "password-literal": ({}, {"a.py": 'db_password = "t7kQx9Lm2pZ"\n'}),
 }

@@ -301,9 +301,14 @@ def test_long_sums_and_deep_chains_are_no_gap(tmp_path: Path) -> None:
     assert codes(tmp_path, "a.js", f"el.innerHTML = {total};\nel.innerHTML = {chain};") == []
 
 
-def test_a_name_that_elsewhere_is_a_modifier_is_no_gap(tmp_path: Path) -> None:
-    text = "class A {\n  async Task F(bool async) { var c = async\n ? await B() : C(async, x => async); }\n}\n"
-    assert look(tmp_path, {"a.cs": text}).gaps == {}
+def test_valid_text_that_a_grammar_takes_for_something_else_is_no_gap(tmp_path: Path) -> None:
+    method = "async Task F(bool async) { var c = async\n ? await B() : C(async, x => async); }"
+    files = {
+        "a.cs": f"class A {{\n  {method}\n}}\n",
+        "a.rs": 'fn f() {\n    check().stdout_eq(str![""]);\n    g(char!(1), u8![2]);\n}\n',
+        "A.java": "class A {\n  void f(@Nullable Object @Nullable ... a) {}\n}\n",
+    }
+    assert look(tmp_path, files).gaps == {}
 
 
 def test_binary_content_does_not_break_the_check(tmp_path: Path) -> None:

@@ -167,6 +167,8 @@ def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):
         ("exists() should check read ACL permission", "security"),
         ("Require the same permissions as in the page", "stricter"),
         ("Add missing check() calls", None),
+        ("Disable the default CSRF protection.", None),
+        ("Remove unnecessary escaping checks to prevent XSS", "security"),
         ("Injection of values via the constructor", None),
         ("Merge pull request from GHSA-2345-6789-cfgh", "security"),
         ("Merge commit from fork", "security"),
