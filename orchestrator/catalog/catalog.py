@@ -7,7 +7,7 @@ from typing import TypeVar
 from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
-from orchestrator.catalog import plugins
+from orchestrator.catalog import plugins, unknown_name_checks
 from orchestrator.catalog.agents import KnownNames, Topics, load_agent
 from orchestrator.catalog.data_file_layers import (
     Layer,
@@ -27,15 +27,6 @@ from orchestrator.catalog.repository_memory import Dismissal, Preference, read_m
 from orchestrator.catalog.rubrics import load_rubric
 from orchestrator.catalog.settings import ALERTS_FILE, AlertThresholds, ReviewSettings, ToolsConfig
 from orchestrator.catalog.skills import load_skill
-from orchestrator.catalog.unknown_name_checks import (
-    check_effort,
-    check_guard,
-    check_models,
-    check_policy,
-    check_settings,
-    check_tiers,
-    check_verdict,
-)
 from orchestrator.catalog.verdict_policy import VerdictPolicy, WaiverFile
 from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.catalog.yaml_validation import read_yaml
@@ -139,14 +130,14 @@ def _load(
     errors += model_errors
     prices = check_merged(layers, PRICES_FILE, PricesFile, errors)
     if settings:
-        errors += check_settings(*settings, agents, rubrics)
-        errors += check_tiers(*settings, guards[1].tiers) if guards else ()
-        errors += check_models(*settings, models) if models else ()
+        errors += unknown_name_checks.check_settings(*settings, agents, rubrics)
+        errors += unknown_name_checks.check_tiers(*settings, guards[1].tiers) if guards else ()
+        errors += unknown_name_checks.check_models(*settings, models) if models else ()
     if prices:
         errors += find_lowered_prices(prices[1].prices, layers)
-    errors += check_policy(*policy, tools, agents) if policy else ()
-    errors += check_guard(*guards, tools) if guards else ()
-    errors += check_effort(*effort, tools) if effort else ()
+    errors += unknown_name_checks.check_policy(*policy, tools, agents) if policy else ()
+    errors += unknown_name_checks.check_guard(*guards, tools) if guards else ()
+    errors += unknown_name_checks.check_effort(*effort, tools) if effort else ()
     if errors or not (
         settings and policy and verdict and guards and models and prices and mcp and languages
         and effort
@@ -198,7 +189,7 @@ def _check_verdict_policy(
     if found is None:
         return None
     node, policy = found
-    errors += check_verdict(node, policy, tools)
+    errors += unknown_name_checks.check_verdict(node, policy, tools)
     waivers = policy.waivers
     for file in find_versions(layers, WAIVERS):
         try:

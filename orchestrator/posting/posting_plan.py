@@ -31,18 +31,8 @@ from orchestrator.posting.forge import (
     Thread,
 )
 from orchestrator.report.findings_text import name_provers
-from orchestrator.report.formats import FormatInputs
+from orchestrator.report.formats import FormatInputs, markdown
 from orchestrator.report.formats.listing_formats import describe_result
-from orchestrator.report.formats.markdown import (
-    COMMAND,
-    apply_command,
-    code_block,
-    describe_finding,
-    describe_tests,
-    diff_block,
-    plain,
-    render_markdown,
-)
 from orchestrator.report.ranking import open_findings, rank_findings
 from orchestrator.report.review_gaps_text import describe_depth
 from orchestrator.report.terminal_escaping import escape_line
@@ -175,8 +165,8 @@ def _comment(
     span = find_suggestion(finding, lines) if suggest else None
     if span:
         start, end = span.start, span.end
-    text = describe_finding(finding, *others, quoted=False)
-    parts = text, describe_tests(finding), describe_proof(finding)
+    text = markdown.describe_finding(finding, *others, quoted=False)
+    parts = text, markdown.describe_tests(finding), describe_proof(finding)
     return Comment(
         identity=finding.identity,
         path=finding.path,
@@ -197,7 +187,7 @@ def comment_text(comment: Comment, suggestion: str = "") -> str:
     patch = comment.patch
     if suggestion and comment.suggestion is not None:
         # Neither escaped nor shortened: the forge commits it.
-        patch = code_block(comment.suggestion.split("\n"), suggestion)
+        patch = markdown.code_block(comment.suggestion.split("\n"), suggestion)
     return "\n\n".join(filter(None, (comment.body, patch, marker(comment.identity))))
 
 
@@ -231,7 +221,7 @@ def own_posts(
 def render_summary(verdict: Verdict) -> str:
     """The summary comment."""
     answers = ANSWERS if any(one.state == "open" for one in verdict.findings) else ""
-    return f"{render_markdown(verdict, FormatInputs())}\n{answers}{SUMMARY_MARKER}"
+    return f"{markdown.render_markdown(verdict, FormatInputs())}\n{answers}{SUMMARY_MARKER}"
 
 
 def describe_check(verdict: Verdict, *, dismissed: int = 0) -> ForgeCheck:
@@ -243,7 +233,7 @@ def describe_check(verdict: Verdict, *, dismissed: int = 0) -> ForgeCheck:
     if override := verdict.override:
         title = escape_line(f"{override.by} decides {override.verdict}: {override.reason}")
         decided: Conclusion = "failure" if override.verdict == "block" else "neutral"
-        return ForgeCheck(decided, title[:140], render_markdown(verdict, FormatInputs()))
+        return ForgeCheck(decided, title[:140], markdown.render_markdown(verdict, FormatInputs()))
     conclusion: Conclusion = "failure" if verdict.exit_code else "success"
     if verdict.status == "incomplete":
         conclusion = "incomplete"
@@ -255,7 +245,7 @@ def describe_check(verdict: Verdict, *, dismissed: int = 0) -> ForgeCheck:
     if verdict.status == "incomplete":
         read = describe_depth(verdict) or "see what was not reviewed"
         title = escape_line(f"incomplete: {read}")
-    return ForgeCheck(conclusion, title[:140], render_markdown(verdict, FormatInputs()))
+    return ForgeCheck(conclusion, title[:140], markdown.render_markdown(verdict, FormatInputs()))
 
 
 def apply_dismissals(verdict: Verdict, dismissals: Iterable[PostedDismissal]) -> Verdict:
@@ -331,7 +321,7 @@ def find_suggestion(finding: Finding, lines: frozenset[int]) -> PatchedLines | N
     legible = text.replace("\n", "").replace("\t", "").isprintable()
     short = len(span.new) <= MAX_CHANGED_LINES and len(text) <= MAX_CHARACTERS
     filled = span.new[0].strip() and span.new[-1].strip()
-    inert = not any(map(COMMAND.match, span.new))
+    inert = not any(map(markdown.COMMAND.match, span.new))
     return span if whole and legible and short and filled and inert else None
 
 
@@ -339,15 +329,15 @@ def describe_proof(finding: Finding) -> str:
     """Which tools verified a finding's patch, as one line of Markdown; empty if none did."""
     if finding.fix is None or not finding.fix.is_verified:
         return ""
-    return f"Patch, verified by {plain(name_provers(finding)[:300])}:"
+    return f"Patch, verified by {markdown.plain(name_provers(finding)[:300])}:"
 
 
 def diff_to_read(finding: Finding) -> str:
     """The patch as a diff, if it is short, and the command that applies it."""
     if finding.fix is None or not finding.fix.is_verified:
         return ""
-    command = apply_command(finding)
-    block = diff_block(finding.fix, SHORT)
+    command = markdown.apply_command(finding)
+    block = markdown.diff_block(finding.fix, SHORT)
     return f"{block}\n\nApply it: {command}" if block else command
 
 

@@ -21,14 +21,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from orchestrator.errors import InputError
-from orchestrator.service.changes import (
-    cancel_all_jobs,
-    changes_at,
-    enqueue_command,
-    record_delivery,
-    record_push,
-    review_again,
-)
+from orchestrator.service import changes
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG, make_queue
 from orchestrator.service.metrics import WEBHOOKS, read_counts, read_figures, render_queue_metrics
 from orchestrator.service.missed_pushes import sweep_forever
@@ -142,21 +135,23 @@ class Server:
     async def _record(self, name: str, delivery: Delivery, body: bytes | bytearray) -> str:
         """Record a delivery and its jobs in one transaction."""
         async with self.connection() as db, db.transaction():
-            if not await record_delivery(db, name, delivery.id, body):
+            if not await changes.record_delivery(db, name, delivery.id, body):
                 return "a delivery that was recorded before"
             if delivery.push is not None:
-                await record_push(db, self._queue, delivery.push, self._settings.enqueuing)
+                await changes.record_push(db, self._queue, delivery.push, self._settings.enqueuing)
                 return f"{delivery.push.change} will be reviewed at {delivery.push.head[:12]}"
             if delivery.comment is not None:
                 comment = delivery.comment
-                await enqueue_command(db, self._queue, comment.change, comment.id, comment.body)
+                await changes.enqueue_command(
+                    db, self._queue, comment.change, comment.id, comment.body
+                )
                 return f"a command on {comment.change}"
-            if again := await changes_at(db, name, *delivery.rerun):
+            if again := await changes.changes_at(db, name, *delivery.rerun):
                 for change in again:
-                    await review_again(db, self._queue, change)
+                    await changes.review_again(db, self._queue, change)
                 return f"{', '.join(again)} will be reviewed again"
             if delivery.closed:
-                await cancel_all_jobs(db, delivery.closed)
+                await changes.cancel_all_jobs(db, delivery.closed)
                 return f"{delivery.closed} is closed"
         return "nothing to do"
 

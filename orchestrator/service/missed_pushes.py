@@ -20,14 +20,8 @@ from psycopg.rows import class_row
 
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.foreign_json import parse_json
-from orchestrator.service.changes import (
-    Push,
-    StoredChange,
-    columns_of,
-    load_change,
-    record_open,
-    record_push,
-)
+from orchestrator.service import changes
+from orchestrator.service.changes import Push, StoredChange
 from orchestrator.service.forge_tokens import LISTING, ForgeTokens
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG
 from orchestrator.service.queue_state import KNOWN_DAYS
@@ -121,7 +115,7 @@ async def find_missed_pushes(
         Exception: one of ``DATABASE_ERRORS``.
     """
     async with connect() as db, db.cursor(row_factory=class_row(KnownRepository)) as cursor:
-        query = sql.SQL(_REPOSITORIES).format(columns_of(KnownRepository))
+        query = sql.SQL(_REPOSITORIES).format(changes.columns_of(KnownRepository))
         await cursor.execute(query, (KNOWN_DAYS,))
         known = await cursor.fetchall()
     found = asked = 0
@@ -159,13 +153,13 @@ async def _record(
 ) -> bool:
     """Record the newest push of an open request; whether it was missed and is to be reviewed."""
     async with connect() as db, db.transaction():
-        row = await load_change(db, push.change)
+        row = await changes.load_change(db, push.change)
         if row is None and is_old and not settings.enqueuing.already_open:
-            await record_open(db, push)
+            await changes.record_open(db, push)
             return False
         if row is not None and row.head == push.head:
             return False
-        await record_push(db, queue, push, settings.enqueuing)
+        await changes.record_push(db, queue, push, settings.enqueuing)
         return True
 
 

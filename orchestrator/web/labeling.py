@@ -23,16 +23,8 @@ from orchestrator.report.findings_text import format_location
 from orchestrator.report.formats.html_page.findings import render_excerpt, render_lines
 from orchestrator.report.ranking import open_findings
 from orchestrator.tuning.file_formats.item_files import Item
-from orchestrator.tuning.labels.label_files import (
-    SHARED_ITEMS,
-    Label,
-    LabelQuestion,
-    Value,
-    add_label,
-    now,
-    read_labels,
-    remove_label,
-)
+from orchestrator.tuning.labels import label_files
+from orchestrator.tuning.labels.label_files import Label, LabelQuestion, Value
 from orchestrator.web.site import FormAction, SitePage, SitePart, Visit
 from orchestrator.wording import count_noun
 
@@ -121,7 +113,7 @@ class LabelingPage:
         )
 
     def _read(self) -> list[Label]:
-        return read_labels([self._task.path]) if self._task.path.exists() else []
+        return label_files.read_labels([self._task.path]) if self._task.path.exists() else []
 
     def _session_of(self, visit: Visit) -> _RaterSession:
         rater = visit.person.name
@@ -182,11 +174,11 @@ class LabelingPage:
                 return visit.redirect("/")
             question = session.todo[session.at]
             note = " ".join(visit.form.get("note", "").split())
-            add_label(
+            label_files.add_label(
                 self._task.path,
                 Label(
                     question.item.id, visit.person.name, self._task.answers[answer], criteria,
-                    note, now(), question.drawn, adjudicates=question.adjudicates,
+                    note, label_files.now(), question.drawn, adjudicates=question.adjudicates,
                 ),
             )  # fmt: skip
             session.given.append(session.at)
@@ -219,7 +211,7 @@ class LabelingPage:
             item = session.todo[session.at].item.id
             own = [x for x in self._read() if (x.item, x.rater) == (item, rater)]
             session.note = own[0].note if own else ""
-            remove_label(self._task.path, item, rater)
+            label_files.remove_label(self._task.path, item, rater)
         return visit.redirect("/", "The last label was undone.")
 
     def _again(self, visit: Visit) -> Response:
@@ -264,8 +256,8 @@ def _name_value(value: Value) -> str:
 
 
 def _describe_rater(found: "RaterAgreement") -> str:
-    if found.counted < SHARED_ITEMS:
-        return f"{found.shared} of {SHARED_ITEMS} items shared with {found.rater}"
+    if found.counted < label_files.SHARED_ITEMS:
+        return f"{found.shared} of {label_files.SHARED_ITEMS} items shared with {found.rater}"
     text = f"{found.agreed:.0%} the same as {found.rater} on {found.counted} shared items"
     if found.kappa is not None:
         text += f", kappa {found.kappa.format()}"

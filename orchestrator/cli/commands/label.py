@@ -27,19 +27,8 @@ from orchestrator.tuning.file_formats.item_files import (
     read_items,
     unique_items,
 )
-from orchestrator.tuning.labels.label_files import (
-    ANSWERS,
-    Label,
-    LabelQuestion,
-    Value,
-    add_label,
-    list_disputes,
-    list_questions,
-    list_revisions,
-    now,
-    read_labels,
-    remove_label,
-)
+from orchestrator.tuning.labels import label_files
+from orchestrator.tuning.labels.label_files import Label, LabelQuestion, Value
 
 if TYPE_CHECKING:
     from orchestrator.web.access import Access
@@ -64,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError("there are no finished runs to label; start one with diffcourt review")
         raise InputError("nothing to label; give ITEMS, or --runs for past runs")
     items = unique_items(items)
-    labels = read_labels([args.labels]) if args.labels.exists() else []
+    labels = label_files.read_labels([args.labels]) if args.labels.exists() else []
     todo = _list_questions(args, items, labels, args.rater)
     if args.list:
         for q in todo:
@@ -83,8 +72,8 @@ def _list_questions(
 ) -> list[LabelQuestion]:
     """What a rater is asked for, in order."""
     if args.relabel:
-        return list_revisions(items, labels, rater, args.relabel)
-    listing = list_disputes if args.adjudicate else list_questions
+        return label_files.list_revisions(items, labels, rater, args.relabel)
+    listing = label_files.list_disputes if args.adjudicate else label_files.list_questions
     return listing(items, labels, rater)[: args.next]
 
 
@@ -105,7 +94,7 @@ def _serve(args: argparse.Namespace, items: Sequence[Item], reviews: Mapping[str
             args.repo,
             args.labels,
             lambda labels, rater: _list_questions(args, items, labels, rater),
-            ANSWERS[args.answers],
+            label_files.ANSWERS[args.answers],
             criteria,
         )
         return [LabelingPage(task).part()]
@@ -161,7 +150,7 @@ class LabelingSession(Struct):
 
     def _ask(self, at: int) -> int | None:
         """Ask for one item's label; returns the next index, or None to quit."""
-        answers = ANSWERS[self.args.answers]
+        answers = label_files.ANSWERS[self.args.answers]
         self._show(self.todo[at].item, at)
         note = ""
         while True:
@@ -189,21 +178,21 @@ class LabelingSession(Struct):
             emit("no label from this session to undo\n", self.out)
             return at
         last = self.given.pop()
-        remove_label(self.args.labels, self.todo[last].item.id, self.args.rater)
+        label_files.remove_label(self.args.labels, self.todo[last].item.id, self.args.rater)
         return last
 
     def _add_label(self, at: int, value: Value, criteria: dict[str, Value], note: str) -> None:
         q = self.todo[at]
         label = Label(
-            q.item.id, self.args.rater, value, criteria, note, now(), q.drawn,
+            q.item.id, self.args.rater, value, criteria, note, label_files.now(), q.drawn,
             adjudicates=q.adjudicates,
         )  # fmt: skip
-        add_label(self.args.labels, label)
+        label_files.add_label(self.args.labels, label)
         self.given.append(at)
 
     def _ask_criteria(self) -> dict[str, Value]:
         """Labels per criterion; an empty line skips one."""
-        answers = ANSWERS[self.args.answers]
+        answers = label_files.ANSWERS[self.args.answers]
         out: dict[str, Value] = {}
         for criterion in _read_criteria(self.args.rubric):
             levels = "".join(f"; {one.score:g}: {one.description}" for one in criterion.levels)

@@ -22,15 +22,7 @@ from orchestrator.code_review.fixes.patch_files import (
 )
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
 from orchestrator.report.findings_text import name_provers
-from orchestrator.report.formats import FormatInputs
-from orchestrator.report.formats.listing_formats import (
-    LEVELS,
-    describe_finding,
-    describe_result,
-    describe_skip,
-    gaps,
-    place_in_head,
-)
+from orchestrator.report.formats import FormatInputs, listing_formats
 from orchestrator.report.ranking import open_findings
 from orchestrator.report.terminal_escaping import as_json, escape_code_lines, escape_line
 
@@ -93,7 +85,10 @@ def _document(verdict: Verdict, sources: FormatInputs, kept: list[Finding], left
 
 
 def _describe_invocation(verdict: Verdict, left_out: int) -> dict[str, Any]:
-    notifications = [_notify("not-reviewed", describe_skip(gap), gap) for gap in gaps(verdict)]
+    notifications = [
+        _notify("not-reviewed", listing_formats.describe_skip(gap), gap)
+        for gap in listing_formats.gaps(verdict)
+    ]
     if left_out:
         text = (
             f"{left_out:,} results, the least severe, are left out here; the verdict has them all"
@@ -102,7 +97,7 @@ def _describe_invocation(verdict: Verdict, left_out: int) -> dict[str, Any]:
     return {
         "executionSuccessful": verdict.status == "complete",
         "exitCode": verdict.exit_code,
-        "exitCodeDescription": describe_result(verdict),
+        "exitCodeDescription": listing_formats.describe_result(verdict),
         "toolExecutionNotifications": notifications,
     }
 
@@ -141,7 +136,7 @@ def _describe_rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:
     if finding.category == "security":
         properties["security-severity"] = _SCORES[finding.severity]
     else:
-        level = LEVELS[finding.severity]
+        level = listing_formats.LEVELS[finding.severity]
         properties["problem.severity"] = "recommendation" if level == "note" else level
     text = "\n\n".join(filter(None, (why, fix and f"Fix: {fix}"))) or f"{title}."
     return {
@@ -150,7 +145,7 @@ def _describe_rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:
         "shortDescription": {"text": _sentence(title[:MAX_DESCRIBED])},
         "fullDescription": {"text": _sentence((why or title)[:MAX_DESCRIBED])},
         "help": {"text": _message(text), "markdown": _markdown_help(text, rule)},
-        "defaultConfiguration": {"level": LEVELS[finding.severity]},
+        "defaultConfiguration": {"level": listing_formats.LEVELS[finding.severity]},
         "properties": properties,
     }
 
@@ -170,8 +165,8 @@ def _describe_result(finding: Finding, number: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": number,
-        "level": LEVELS[finding.severity],
-        "message": {"text": _sentence(describe_finding(finding))},
+        "level": listing_formats.LEVELS[finding.severity],
+        "message": {"text": _sentence(listing_formats.describe_finding(finding))},
         "locations": [location],
         "partialFingerprints": {
             "diffcourt/v1": finding.fingerprint,
@@ -248,7 +243,7 @@ def _describe_cause(cause: Cause) -> dict[str, Any]:
 
 def _locate_finding(finding: Finding) -> dict[str, Any]:
     """Lines of head; of a line that the change removes, the beginning of the file."""
-    place = place_in_head(finding)
+    place = listing_formats.place_in_head(finding)
     region: dict[str, Any] = {"startLine": place.start or 1, "endLine": place.end or 1}
     if place.column:
         region["startColumn"] = place.column

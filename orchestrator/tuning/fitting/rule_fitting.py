@@ -13,15 +13,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from orchestrator.tuning import rubric_decisions
-from orchestrator.tuning.fitting import calibration, ordinal_regression
+from orchestrator.tuning.fitting import calibration, ordinal_regression, weight_tree
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
-from orchestrator.tuning.fitting.weight_tree import (
-    WeightTree,
-    flat_tree,
-    impute,
-    shrinkage,
-    sum_groups,
-)
+from orchestrator.tuning.fitting.weight_tree import WeightTree
 
 MIN_ITEMS, MIN_MINORITY = 60, 20
 """Items, and items in the minority class, below which only the threshold is fitted."""
@@ -84,7 +78,7 @@ class Sample(Struct, frozen=True):
     @property
     def tree(self) -> WeightTree:
         """The groups above the free nodes, at least the root."""
-        return flat_tree(self.w0) if self.nodes is None else self.nodes
+        return weight_tree.flat_tree(self.w0) if self.nodes is None else self.nodes
 
     @property
     def held(self) -> Bools:
@@ -124,7 +118,7 @@ class Sample(Struct, frozen=True):
 
         Nodes that never vary are 0: the penalty then gives them their siblings' mean change.
         """
-        z = impute(self.tree, self.x, self.w0) * self.units
+        z = weight_tree.impute(self.tree, self.x, self.w0) * self.units
         z[:, self.held] = 0.0
         spread = z.sum(axis=1).std()
         return z / spread if spread > 1e-9 else z
@@ -200,7 +194,7 @@ def fit_rules(
         sample.standardized_rows(),
         sample.y,
         sample.levels,
-        shrinkage(sample.tree, sample.prior),
+        weight_tree.shrinkage(sample.tree, sample.prior),
         sample.prior,
         plan.free_signs,
     )
@@ -237,7 +231,7 @@ def _fit_chunk(
     w = np.where(size > 1e-9, w / np.maximum(size, 1e-300), sample.w0 / np.abs(sample.w0).sum())
     w = w * np.abs(sample.w0).sum()
     # A rule without a positive weight has no total; the present weights take its place.
-    degenerate = sum_groups(sample.tree, w)[-1] <= 0.0
+    degenerate = weight_tree.sum_groups(sample.tree, w)[-1] <= 0.0
     w[degenerate] = sample.w0
     penalty[degenerate] = np.inf
     return w, fit_thresholds(sample, sample.totals(w), weights, plan.objective), penalty

@@ -13,28 +13,9 @@ from markupsafe import Markup
 from msgspec import Struct
 from starlette.responses import Response
 
-from orchestrator.app.human_decisions.approvals import (
-    ACTING_FOR,
-    acting_for,
-    current_user,
-    decide_call,
-)
-from orchestrator.app.human_decisions.run_decisions import (
-    GRANTED,
-    SAID,
-    override_verdict,
-    record_feedback,
-    require_stopped_by_limit,
-)
-from orchestrator.app.memory.waiver_files import (
-    DISMISSAL_FILE,
-    NAME,
-    Reason,
-    Scope,
-    add_dismissal,
-    add_waiver,
-    waiver_of_finding,
-)
+from orchestrator.app.human_decisions import approvals, run_decisions
+from orchestrator.app.memory import waiver_files
+from orchestrator.app.memory.waiver_files import Reason, Scope
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.cancellation import cancel_run
 from orchestrator.app.runs.run_details import RunDetails, load_details
@@ -90,7 +71,7 @@ class RunProcesses:
         environment = {name: value for name, value in os.environ.items() if name != PROXY_SECRET}
         environment["PATH"] = given_path()  # base's configuration may name programs on it
         if person:
-            environment[ACTING_FOR] = person
+            environment[approvals.ACTING_FOR] = person
         try:
             process = start_process(
                 (*command, *options), env=environment, stdout=subprocess.DEVNULL
@@ -126,18 +107,18 @@ class FindingActions:
             finding=finding,
             path=visit.site.url(f"/runs/{run.run_id}/findings/{finding.id}"),
             given=found.record.feedback.get(finding.identity),
-            words=SAID if run.state == "finished" else (),
+            words=run_decisions.SAID if run.state == "finished" else (),
         )
 
     def say(self, visit: Visit) -> Response:
         """Record a person's feedback on a finding."""
         run_id, finding_id = visit.values["run"], visit.values["finding"]
-        feedback = next((one for one in SAID if one == visit.form.get("said")), None)
+        feedback = next((one for one in run_decisions.SAID if one == visit.form.get("said")), None)
         if feedback is None:
-            raise InputError(f"choose one of {', '.join(SAID)}")
+            raise InputError(f"choose one of {', '.join(run_decisions.SAID)}")
         repo = self._index.find(run_id).repo
-        with acting_for(person_of(visit)):
-            given = record_feedback(repo, run_id, finding_id, feedback)
+        with approvals.acting_for(person_of(visit)):
+            given = run_decisions.record_feedback(repo, run_id, finding_id, feedback)
         self._index.forget(run_id)
         return visit.redirect(_place(run_id, given.finding), f"Recorded: {given}.")
 
@@ -150,16 +131,18 @@ class FindingActions:
             raise InputError("give a reason for later readers of the file")
         by, person = visit.person.name.partition(" on ")[0], person_of(visit)
         verdict = load_verdict(repo, run_id)
-        with acting_for(person):
+        with approvals.acting_for(person):
             if visit.form.get("decision") == "waive":
-                name = NAME
-                add_waiver(repo, *waiver_of_finding(verdict, finding_id, why, by, until))
+                name = waiver_files.NAME
+                waiver_files.add_waiver(
+                    repo, *waiver_files.waiver_of_finding(verdict, finding_id, why, by, until)
+                )
             else:
-                name = DISMISSAL_FILE.name
+                name = waiver_files.DISMISSAL_FILE.name
                 chosen = visit.form.get("scope", "finding")
                 scope: Scope = next((one for one in SCOPES if one == chosen), "finding")
                 reason = Reason(why=why, by=by, until=until, scope=scope)
-                add_dismissal(repo, verdict, finding_id, reason)
+                waiver_files.add_dismissal(repo, verdict, finding_id, reason)
         note = f"{finding_id} is entered in {name}. Commit it; it counts once it is in base."
         return visit.redirect(_place(run_id, finding_id), note)
 
@@ -186,7 +169,7 @@ class Decisions:
         if not approved and visit.form.get("decision") != "deny":
             raise InputError("choose approve or deny")
         with self._deciding(visit) as repo:
-            _, decision = decide_call(
+            _, decision = approvals.decide_call(
                 repo, run_id, approval, approved=approved, reason=reason,
                 shown=lambda call: str(call.request["tool"]),
             )  # fmt: skip
@@ -207,7 +190,7 @@ class Decisions:
     def grant(self, visit: Visit) -> Response:
         """Raise limits of a run that stopped at one, and continue it."""
         more: list[str] = []
-        for option in GRANTED:
+        for option in run_decisions.GRANTED:
             if value := visit.form.get(option, "").strip():
                 more += [f"--{option.replace('_', '-')}", _amount(value)]
         if not more:
@@ -215,7 +198,7 @@ class Decisions:
         with self._deciding(visit) as repo:
             verdict = load_details(repo, visit.values["run"]).verdict
             if verdict is not None:
-                require_stopped_by_limit(verdict)
+                run_decisions.require_stopped_by_limit(verdict)
             return self._resume(visit, repo, more)
 
     def resume(self, visit: Visit) -> Response:
@@ -244,14 +227,14 @@ class Decisions:
             raise InputError("an override needs an outcome and a reason")
         run_id = visit.values["run"]
         with self._deciding(visit) as repo:
-            override_verdict(repo, run_id, chosen, reason)
+            run_decisions.override_verdict(repo, run_id, chosen, reason)
         return visit.redirect(f"/runs/{run_id}", f"Overridden to {chosen.replace('_', ' ')}.")
 
     @contextmanager
     def _deciding(self, visit: Visit) -> Iterator[Path]:
         """The repository of the path's run, locked against other decisions of this server."""
         repo = self._index.find(visit.values["run"]).repo
-        with self._one_at_a_time, acting_for(person_of(visit)):
+        with self._one_at_a_time, approvals.acting_for(person_of(visit)):
             yield repo
         self._index.forget(visit.values["run"])
 
@@ -277,7 +260,7 @@ class Decisions:
 
 def person_of(visit: Visit) -> str:
     """The person who acts; empty for the user of this program."""
-    return "" if visit.person.name == current_user() else visit.person.name
+    return "" if visit.person.name == approvals.current_user() else visit.person.name
 
 
 def text_of(visit: Visit, name: str) -> str:
@@ -315,7 +298,7 @@ def _refuse_answered(found: RunDetails, name: str) -> None:
 def _record_answer(repo: Path, run_id: str, answer: Answer) -> None:
     async def work(store: RunStore, run: RunMeta) -> None:
         async with state_directory.open_soon(store, run.run_id) as journal:
-            await answer_question(journal, answer, current_user())
+            await answer_question(journal, answer, approvals.current_user())
             await journal.flush()
 
     with state_directory.open_run(repo, run_id) as (store, run):

@@ -22,14 +22,9 @@ from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import InputError, RunNotFound
 from orchestrator.foreign_json import parse_json
+from orchestrator.report.formats.html_page import run_sections
 from orchestrator.report.formats.html_page.findings import render_findings, render_lines
-from orchestrator.report.formats.html_page.run_sections import (
-    TimelineWindow,
-    in_window,
-    render_coverage,
-    render_timeline,
-    whole_window,
-)
+from orchestrator.report.formats.html_page.run_sections import TimelineWindow
 from orchestrator.report.ranking import AT_LENGTH, headline, open_findings, rank_findings
 from orchestrator.web.runs.decisions import RunProcesses
 from orchestrator.web.runs.run_list import chosen_page
@@ -152,7 +147,7 @@ class RunPages:
             targets=targets,
             unvisited=[name for name in states if name not in visited],
             grants=_raisable(found),
-            sections=render_coverage(verdict) if verdict else "",
+            sections=run_sections.render_coverage(verdict) if verdict else "",
             headline=headline(verdict) if verdict else "",
             top=[*chain(*rank_findings(verdict).at_length)][:AT_LENGTH] if verdict else [],
         )
@@ -197,7 +192,7 @@ class RunPages:
         """Lanes of a part of the run, and the calls in it."""
         found = self.load(visit.values["run"])
         record, run_id = found.record, quote(found.summary.run_id)
-        whole = whole_window(record)
+        whole = run_sections.whole_window(record)
         window = _window_of(visit, whole)
         base = f"/runs/{run_id}/timeline"
 
@@ -211,14 +206,14 @@ class RunPages:
         def call_link(span: EffectSpan) -> str:
             return visit.site.url(f"/runs/{run_id}/calls/{span.row}")
 
-        spans = in_window(record.spans, window)
+        spans = run_sections.in_window(record.spans, window)
         shown, page, pages = chosen_page(visit, spans, CALLS_PER_PAGE)
         middle, half = (window.start + window.end) / 2, window.seconds / 2
         return self._render(
             visit,
             "timeline",
             found,
-            lanes=render_timeline(record, window, lane_link, call_link),
+            lanes=run_sections.render_timeline(record, window, lane_link, call_link),
             window=window,
             whole=whole,
             zoom={

@@ -22,17 +22,10 @@ from orchestrator.errors import EXIT_GATED, EXIT_OK, EXIT_USAGE, InputError
 from orchestrator.foreign_json import parse_json
 from orchestrator.report.page_templates import render_lines, text_macros
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line
+from orchestrator.tuning.file_formats import rubric_file
 from orchestrator.tuning.file_formats.item_files import read_items
 from orchestrator.tuning.file_formats.item_tables import check_columns, read_table, write_table
 from orchestrator.tuning.file_formats.paperbench import from_paperbench, to_paperbench
-from orchestrator.tuning.file_formats.rubric_file import (
-    MET_LEVELS,
-    describe_differences,
-    find_errors,
-    find_stale_inputs,
-    read_rubric,
-    write_rubric,
-)
 from orchestrator.tuning.file_formats.text_files import read_text, reading
 from orchestrator.tuning.labels.label_files import extract_labels, read_labels, write_labels
 
@@ -42,14 +35,14 @@ def check(args: argparse.Namespace, out: TextIO) -> int:
     invalid = False
     for name in args.rubrics:
         path = find_rubric(name)
-        errors = find_errors(path)
+        errors = rubric_file.find_errors(path)
         invalid = invalid or bool(errors)
         for error in errors:
             emit_line(str(error), sys.stderr)
         if not errors:
-            rubric = read_rubric(path)
+            rubric = rubric_file.read_rubric(path)
             emit_line(f"{path}: {len(rubric.criteria)} criteria, valid", out)
-            for line in find_stale_inputs(rubric):
+            for line in rubric_file.find_stale_inputs(rubric):
                 emit_line(f"{path}: stale: {line}", out)
     return EXIT_USAGE if invalid else EXIT_OK
 
@@ -57,7 +50,7 @@ def check(args: argparse.Namespace, out: TextIO) -> int:
 def show(args: argparse.Namespace, out: TextIO) -> int:
     """Print a rubric's tree, and how it was reworded and tuned."""
     rubric = load_rubric(args.rubric)
-    stale = find_stale_inputs(rubric)
+    stale = rubric_file.find_stale_inputs(rubric)
     with reading(args.rubric, "as tune or rewrite left it; its provenance is damaged"):
         try:
             macros = text_macros("rubric.txt")
@@ -71,7 +64,7 @@ def show(args: argparse.Namespace, out: TextIO) -> int:
 def diff(args: argparse.Namespace, out: TextIO) -> int:
     """Print the differences between two rubrics; exit code 1 if there are any."""
     old, new = (load_rubric(name) for name in (args.old, args.new))
-    lines = describe_differences(old, new)
+    lines = rubric_file.describe_differences(old, new)
     for line in lines:
         emit_line(line, out)
     return EXIT_GATED if lines else EXIT_OK
@@ -83,9 +76,9 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
     names = list(dict.fromkeys(name for item in items for name in item.scores))
     if not names:
         raise InputError("no scores to take criteria from; give columns scores.NAME, or see score")
-    criteria = tuple(Criterion(n, "judged", n, levels=MET_LEVELS) for n in names)
+    criteria = tuple(Criterion(n, "judged", n, levels=rubric_file.MET_LEVELS) for n in names)
     _require_new(args.out)
-    write_rubric(args.out, Rubric(args.out.stem, 1, "Equal weights.", 0.5, criteria))
+    rubric_file.write_rubric(args.out, Rubric(args.out.stem, 1, "Equal weights.", 0.5, criteria))
     emit_line(f"wrote {args.out}: {len(names)} criteria", out)
     return EXIT_OK
 
@@ -101,7 +94,7 @@ def import_(args: argparse.Namespace, out: TextIO) -> int:
         raise InputError(f"--threshold must be between 0 and 1, not {args.threshold:g}")
     with reading(args.source, "a task tree of PaperBench"):
         found = from_paperbench(_read_document(args.source), args.out.stem, args.threshold)
-    write_rubric(args.out, found.rubric)
+    rubric_file.write_rubric(args.out, found.rubric)
     emit_line(f"wrote {args.out}: {len(found.rubric.criteria)} criteria", out)
     if args.items and found.items:
         write_text(args.items, "".join(json.dumps(row) + "\n" for row in found.items))

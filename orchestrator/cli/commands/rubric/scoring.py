@@ -39,16 +39,8 @@ from orchestrator.report.text_layout import TextLayout
 from orchestrator.report.tuning.html_report import render_comparison_page
 from orchestrator.report.tuning.scoring_text import ScoringProgress, describe_usd, diff_rubrics
 from orchestrator.report.tuning.text_report import render_report
-from orchestrator.tuning.file_formats.item_files import (
-    Item,
-    list_judges,
-    name_run_group,
-    read_items,
-    select_judge,
-    to_row,
-    unique_items,
-    write_items,
-)
+from orchestrator.tuning.file_formats import item_files
+from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.file_formats.rubric_file import write_rubric
 from orchestrator.tuning.file_formats.text_files import read_text
 from orchestrator.tuning.judge_reliability import measure_perturbation, measure_repeated_scoring
@@ -88,10 +80,10 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
 
 def _score_items(args: argparse.Namespace, out: TextIO) -> int:
     rubric = load_rubric(args.rubric)
-    items = add_measures(rubric, read_items(args.items, args.scale))
+    items = add_measures(rubric, item_files.read_items(args.items, args.scale))
     _require_scores(rubric, items)
     if args.out:
-        write_items(args.out, items)
+        item_files.write_items(args.out, items)
         emit_line(f"wrote {args.out}", out)
         return EXIT_OK
     for item in items:
@@ -120,7 +112,7 @@ def _print_score(
     rubric: Rubric, item: Item, remark: str, args: argparse.Namespace, out: TextIO, **more: Any
 ) -> None:
     ok, total = (card := decide_item(rubric, item)).accepted, card.total
-    row = {"repeat": 0, **to_row(item), "accept": ok, "total": total, **more}
+    row = {"repeat": 0, **item_files.to_row(item), "accept": ok, "total": total, **more}
     shown = "  n/a " if total is None else f"{total:.4f}"
     decision = "accept" if ok else "reject"
     line = f"{decision}  {shown}  {item.id}{remark}"
@@ -167,7 +159,7 @@ def _build_item(run: Rescored, marks: Scores, repeat: int) -> Item:
     verdict, scores = run.verdict, {name: mark.given for name, mark in marks.items()}
     return Item(
         verdict.run_id,
-        name_run_group(run.change_name, verdict.change.base, verdict.change.head),
+        item_files.name_run_group(run.change_name, verdict.change.base, verdict.change.head),
         scores,
         verdict.summary,
         verdict=verdict.verdict,
@@ -266,12 +258,12 @@ def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
     if args.probes:
         raise InputError("--probes perturbs the evidence of runs; it requires --runs")
     rubric = load_rubric(args.rubric)
-    items = read_items(args.items, args.scale)
+    items = item_files.read_items(args.items, args.scale)
     found = _ask_models(args, rubric, items, out)
     if found is None:
         return EXIT_OK
     if args.out:
-        write_items(args.out, found.rows)
+        item_files.write_items(args.out, found.rows)
     if args.json or not args.out:
         for item in found.rows:
             number = f" (scoring {item.repeat + 1})" if item.repeat else ""
@@ -367,7 +359,7 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def _rewrite(args: argparse.Namespace, rubric: Rubric, out: TextIO) -> Rewrite | None:
-    items = read_items(args.items, args.scale)
+    items = item_files.read_items(args.items, args.scale)
     labels = select_labels(args, items)
     read_label_scale(args, labels)
     views: dict[str, ScoringProgress] = {}
@@ -427,15 +419,15 @@ def _read_side(args: argparse.Namespace, name: str, index: int, out: TextIO) -> 
         if rubric is None:
             raise InputError(f"{name} holds items; give the rubric that decides them: --rubric")
         decides = load_rubric(rubric)
-        items = read_items([Path(name)], args.scale)
-        return _Given(name, decides, select_judge(items, judge, decides.criteria))
+        items = item_files.read_items([Path(name)], args.scale)
+        return _Given(name, decides, item_files.select_judge(items, judge, decides.criteria))
     if not args.items:
         raise InputError(f"{name} is a rubric; give the items with --items FILE")
     rubric = load_rubric(name)
-    items = read_items(args.items, args.scale)
+    items = item_files.read_items(args.items, args.scale)
     if args.provider != OFFLINE:
         return _score_side(args, rubric, items, index, out)
-    return _Given(name, rubric, select_judge(items, judge, rubric.criteria))
+    return _Given(name, rubric, item_files.select_judge(items, judge, rubric.criteria))
 
 
 def _score_side(
@@ -460,12 +452,12 @@ def _score_side(
 
 
 def _side(given: _Given) -> ComparedRubric:
-    items = unique_items(given.items)
+    items = item_files.unique_items(given.items)
     paid = sum(item.usd for item in given.items)
     return ComparedRubric(
         given.name,
         given.rubric,
         {item.id: item.scores for item in items},
-        "; ".join(list_judges(items)),
+        "; ".join(item_files.list_judges(items)),
         paid or None,
     )

@@ -15,12 +15,7 @@ from orchestrator.app.finding_excerpts import KINDS, ExcerptLine
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.fixes.patch_files import hunk_rows, patched_files
 from orchestrator.code_review.verdict.model import Finding, Verdict
-from orchestrator.report.findings_text import (
-    describe_support,
-    fix_command,
-    format_location,
-    name_provers,
-)
+from orchestrator.report import findings_text
 from orchestrator.report.page_templates import element, html, join, make_printable, render
 from orchestrator.report.ranking import Cause, rank_findings
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable
@@ -194,11 +189,11 @@ def render_findings(
         rejected=[(entry.finding, entry.reason) for entry in verdict.rejected],
         excerpt=lambda one: render_excerpt(one, excerpts.get(one.id, ())),
         actions=actions,
-        location=format_location,
-        support=describe_support,
-        provers=name_provers,
+        location=findings_text.format_location,
+        support=findings_text.describe_support,
+        provers=findings_text.name_provers,
         patch_lines=render_patch,
-        command=fix_command,
+        command=findings_text.fix_command,
         max_findings=MAX_FINDINGS,
         listed_from=LISTED_FROM,
     )
