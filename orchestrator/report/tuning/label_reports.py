@@ -16,7 +16,7 @@ from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate
 from orchestrator.tuning.labels.disagreements import CriterionAgreement, Disagreement
 from orchestrator.tuning.labels.drift import Drift
-from orchestrator.tuning.statistics.confidence_intervals import Interval, format_interval
+from orchestrator.tuning.statistics.confidence_intervals import format_interval
 from orchestrator.wording import count_noun
 
 if TYPE_CHECKING:
@@ -42,19 +42,6 @@ def describe_history(one: Disagreement) -> str:
 def format_label(value: float | str) -> str:
     """A label on a scale, or in words."""
     return value if isinstance(value, str) else f"{value:g}"
-
-
-def list_rates(found: CorrectedRate) -> list[tuple[str, Interval | None]]:
-    """The rates of a result, first those of all items, each with its name."""
-    return [
-        ("the judge, all items", found.judged),
-        ("people, labeled items", found.labeled_only),
-        ("corrected (PPI++)", found.corrected),
-        ("corrected (Rogan-Gladen)", found.rogan_gladen),
-        ("judge minus people", found.bias),
-        ("judge's sensitivity", found.sensitivity),
-        ("judge's specificity", found.specificity),
-    ]
 
 
 def describe_worth(found: CorrectedRate) -> str:

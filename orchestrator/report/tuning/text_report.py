@@ -2,10 +2,11 @@
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from orchestrator.data_directories import read_table
 from orchestrator.report.page_templates import new_text_environment, render_lines
 from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.text_layout import TextLayout
@@ -17,7 +18,7 @@ from orchestrator.tuning.judge_reliability import (
     RepeatedScoring,
     find_instability,
 )
-from orchestrator.tuning.labels.label_assessment import InterRaterAgreement, LabelAssessment
+from orchestrator.tuning.labels.label_assessment import LabelAssessment
 from orchestrator.tuning.ordinal_agreement import OrdinalAgreement
 from orchestrator.tuning.rubric_decisions import Flip, Objective
 from orchestrator.tuning.simple_rules import SimpleRule, describe_simple_rules
@@ -77,33 +78,15 @@ def count_labels(assessment: LabelAssessment) -> tuple[str, ...]:
     return *words, f"{assessment.accepted:g} accepted"
 
 
-def list_people(people: InterRaterAgreement) -> list[tuple[str, Interval | None]]:
-    """Statistics of people's agreement among themselves."""
-    return [
-        ("kappa", people.kappa),
-        ("alpha", people.alpha),
-        ("AC1", people.ac1),
-        ("ordinal alpha", people.ordinal_alpha),
-    ]
+_ROWS: Mapping[str, Mapping[str, str]] = read_table(__file__, "rows.yaml")
+
+
+def list_rows(table: str, *found: Any) -> list[tuple[Any, ...]]:
+    """The rows of a table in ``rows.yaml``: what it is, and its value in each of some results."""
+    return [(name, *(getattr(one, of) for one in found)) for name, of in _ROWS[table].items()]
 
 
 ORDINAL_HEAD = "Whole scale, held out"
-
-
-def list_ordinal(found: OrdinalAgreement) -> list[tuple[str, Interval | None]]:
-    """Statistics of the whole scale."""
-    return [
-        ("weighted kappa (quadratic)", found.weighted_kappa),
-        ("rank correlation", found.rank_correlation),
-        ("mean error in steps", found.mean_error),
-        ("two or more steps off", found.two_off),
-    ]
-
-
-def list_ordinal_sides(sides: Iterable[OrdinalAgreement]) -> list[Sequence[Any]]:
-    """Rows of ``list_ordinal`` with the values of several rubrics."""
-    rows = zip(*map(list_ordinal, sides), strict=True)
-    return [(row[0][0], *(value for _, value in row)) for row in rows]
 
 
 def describe_cut_points(found: OrdinalAgreement) -> str:
