@@ -268,19 +268,16 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes, tests: Mapping[str, bytes
         await _write(files, root, after, call)
         return Applied(tuple(sorted(after)), call)
 
-    async def work(store: RunStore, run: RunMeta) -> Applied:
-        async with state_directory.open_soon(store, run.run_id) as journal:
-            done = await write(run.run_id)
-            ids = [finding.id for finding in fixes.findings]
-            note = {"who": current_user(), "paths": [*done.paths], "findings": ids}
-            journal.add_note(TOPIC, note, done.call)
-            await journal.flush()
-            return done
+    async def work(_: RunStore, run: RunMeta, journal: Journal) -> Applied:
+        done = await write(run.run_id)
+        ids = [finding.id for finding in fixes.findings]
+        note = {"who": current_user(), "paths": [*done.paths], "findings": ids}
+        journal.add_note(TOPIC, note, done.call)
+        return done
 
     with SafeDirectory(root) as tree, tree.locked():  # two may be applied at once
         try:
-            with state_directory.open_run(repo, fixes.verdict.run_id) as (store, run):
-                return anyio.run(work, store, run)
+            return state_directory.decide_on(repo, fixes.verdict.run_id, work)
         except RunNotFound:
             name = state_directory.new_run_id()
             state_directory.make_scratch_dir(folder, name)

@@ -53,7 +53,6 @@ from orchestrator.tuning.ordinal_agreement import OrdinalComparison, compare_ord
 from orchestrator.tuning.rubric_decisions import Flip, Objective, find_flips
 from orchestrator.tuning.simple_rules import SimpleRule, describe_simple_rules, measure_simple_rules
 from orchestrator.tuning.statistics.confidence_intervals import (
-    Interval,
     PairedComparison,
     compare_decisions,
     estimate_labels_needed,
@@ -441,10 +440,7 @@ def add_provenance(
     new, comparison, fitted = result.rubric, result.comparison, result.calibration
     if new is None or comparison is None or fitted is None:
         raise ValueError("nothing was fitted")
-    s, objective = data.sample, result.plan.objective
-    held_out = {
-        "before": comparison.before, "after": comparison.after, "change": comparison.change
-    }  # fmt: skip
+    objective, assessment = result.plan.objective, result.assessment
     costs: dict[str, Json] = {
         "cost_false_merge": objective.false_merge_cost,
         "cost_false_block": objective.false_block_cost,
@@ -463,13 +459,10 @@ def add_provenance(
         "judges": list_judges(data.items),
         "rule": digest_rule(new),
         "counts": {
-            "items": len(data.items),
-            "labels": int(s.y.size),
-            "groups": int(np.unique(s.group).size),
-            "raters": len(data.raters),
+            name: getattr(assessment, name) for name in ("items", "labels", "groups", "raters")
         },
         "scale": {"values": list(data.scale.values), "accept_from": data.scale.cut},
-        "held_out": {k: _round_interval(v) for k, v in held_out.items()},
+        "held_out": comparison.to_provenance(),
         "calibration_error": round(result.calibration_error, 6),
         "calibration": to_builtins(fitted),
         "groups": hash_groups(data.items),
@@ -479,8 +472,3 @@ def add_provenance(
         tuned["pair"] = {"looked_at": result.pair.looked_at, "names": list(result.pair.names)}
     kept = {k: v for k, v in old.provenance.items() if k != "tuned"}
     return replace(new, name=name, version=old.version + 1, provenance={**kept, "tuned": tuned})
-
-
-def _round_interval(x: Interval) -> list[Json]:
-    """Value, low and high; null for NaN, which JSON lacks."""
-    return [None if math.isnan(v) else round(v, 6) for v in (x.value, x.low, x.high)]

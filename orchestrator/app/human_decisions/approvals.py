@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import anyio
 from msgspec import Struct
 
 from orchestrator.app.runs import state_directory
@@ -123,12 +122,10 @@ def pending_calls(repo: Path | None, run_id: str) -> list[PendingCall]:
         RunNotFound: no run has that name.
     """
 
-    async def look(store: RunStore, run: RunMeta) -> list[PendingCall]:
-        async with state_directory.open_soon(store, run.run_id) as journal:
-            return [] if has_ended(journal) else _pending(run.run_id, pending_approvals(journal))
+    async def look(_: RunStore, run: RunMeta, journal: Journal) -> list[PendingCall]:
+        return [] if has_ended(journal) else _pending(run.run_id, pending_approvals(journal))
 
-    with state_directory.open_run(repo, run_id) as (store, run):
-        return anyio.run(look, store, run)
+    return state_directory.decide_on(repo, run_id, look)
 
 
 def _pending(run_id: str, requests: Mapping[str, Mapping[str, Json]]) -> list[PendingCall]:
@@ -166,34 +163,25 @@ def decide_call(
         RunLocked: a process works on the run.
     """
 
-    async def work(store: RunStore, run: RunMeta) -> tuple[PendingCall, Decision]:
-        async with state_directory.open_soon(store, run.run_id) as journal:
-            require_not_ended(journal)
-            found = _find_pending(journal, call)
-            if run_id == state_directory.LATEST and call != found.approval:
-                command = approve_command(run.run_id, found.approval, repo)
-                command = command if approved else command.replace("approve", "deny", 1)
-                raise InputError(
-                    f"latest is now {run.run_id}, where {shown(found)}; if you mean that call, "
-                    f"type: {command}"
-                )
-            await _require_same_world(run, found)
-            name, at = who or current_user(), SystemClock().now()
-            _require_first(journal, found, name, at)
-            decision = record_decision(
-                journal,
-                found.call,
-                approved=approved,
-                who=name,
-                now=at,
-                seconds=seconds,
-                reason=reason,
+    async def work(_: RunStore, run: RunMeta, journal: Journal) -> tuple[PendingCall, Decision]:
+        require_not_ended(journal)
+        found = _find_pending(journal, call)
+        if run_id == state_directory.LATEST and call != found.approval:
+            command = approve_command(run.run_id, found.approval, repo)
+            command = command if approved else command.replace("approve", "deny", 1)
+            raise InputError(
+                f"latest is now {run.run_id}, where {shown(found)}; if you mean that call, "
+                f"type: {command}"
             )
-            await journal.flush()
-            return found, decision
+        await _require_same_world(run, found)
+        name, at = who or current_user(), SystemClock().now()
+        _require_first(journal, found, name, at)
+        decision = record_decision(
+            journal, found.call, approved=approved, who=name, now=at, seconds=seconds, reason=reason
+        )
+        return found, decision
 
-    with state_directory.open_run(repo, run_id) as (store, run):
-        return anyio.run(work, store, run)
+    return state_directory.decide_on(repo, run_id, work)
 
 
 def _find_pending(journal: Journal, call: str) -> PendingCall:

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, get_args
 
-import anyio
 import msgspec
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
@@ -96,26 +95,23 @@ def record_feedback(repo: Path | None, run_id: str, finding_id: str, said: Said)
         RunLocked: a process works on the run.
     """
 
-    async def work(store: RunStore, run: RunMeta) -> FindingFeedback:
-        async with state_directory.open_soon(store, run.run_id) as journal:
-            if not has_ended(journal):
-                raise InputError(f"{run.run_id} has no final verdict yet; finish it first")
-            row = await store.find(run.run_id, VERDICT)
-            assert row is not None
-            finding = find_finding(parse_verdict(row), finding_id)
-            before = read_feedback(await store.find(run.run_id, FEEDBACK))
-            who, newest = current_user(), newest_feedback(before).get(finding.identity)
-            if newest is not None and (newest.said, newest.who) == (said, who):
-                return newest
-            at = datetime.fromtimestamp(SystemClock().now(), UTC).isoformat(timespec="seconds")
-            new = FindingFeedback(finding.id, finding.identity, said, who, at)
-            note = FeedbackNote(f"{new}, says {who}", (*before, new))
-            journal.renew_note(FEEDBACK, to_builtins(note))
-            await journal.flush()
-            return new
+    async def work(store: RunStore, run: RunMeta, journal: Journal) -> FindingFeedback:
+        if not has_ended(journal):
+            raise InputError(f"{run.run_id} has no final verdict yet; finish it first")
+        row = await store.find(run.run_id, VERDICT)
+        assert row is not None
+        finding = find_finding(parse_verdict(row), finding_id)
+        before = read_feedback(await store.find(run.run_id, FEEDBACK))
+        who, newest = current_user(), newest_feedback(before).get(finding.identity)
+        if newest is not None and (newest.said, newest.who) == (said, who):
+            return newest
+        at = datetime.fromtimestamp(SystemClock().now(), UTC).isoformat(timespec="seconds")
+        new = FindingFeedback(finding.id, finding.identity, said, who, at)
+        note = FeedbackNote(f"{new}, says {who}", (*before, new))
+        journal.renew_note(FEEDBACK, to_builtins(note))
+        return new
 
-    with state_directory.open_run(repo, run_id) as (store, run):
-        return anyio.run(work, store, run)
+    return state_directory.decide_on(repo, run_id, work)
 
 
 GRANTED = {
@@ -188,28 +184,25 @@ def override_verdict(repo: Path | None, run_id: str, outcome: Outcome, reason: s
         InputError: the run has no verdict yet, an incomplete one, or the same outcome already.
     """
 
-    async def work(store: RunStore, run: RunMeta) -> Verdict:
-        async with state_directory.open_soon(store, run.run_id) as journal:
-            known = journal.noted(VERDICT)
-            if known is None:
-                raise InputError(f"{run.run_id} has no verdict yet; finish it first")
-            verdict = convert(json.loads(json.dumps(known)), Verdict)
-            if verdict.status == "incomplete" and outcome == "merge":
-                raise InputError(
-                    f"{run.run_id} is incomplete, and incomplete is never merge: close its gaps, "
-                    f"as diffcourt show {run.run_id} says"
-                )
-            present = verdict.override.verdict if verdict.override else verdict.verdict
-            if outcome == present:
-                raise InputError(
-                    f"the outcome of {run.run_id} is {outcome} already; name another with --verdict"
-                )
-            at = datetime.fromtimestamp(SystemClock().now(), UTC).isoformat(timespec="seconds")
-            override = Override(outcome, verdict.change.head, current_user(), at, reason)
-            verdict = replace(verdict, override=override)
-            journal.renew_note(VERDICT, to_builtins(verdict))
-            await journal.flush()
-            return verdict
+    async def work(store: RunStore, run: RunMeta, journal: Journal) -> Verdict:
+        known = journal.noted(VERDICT)
+        if known is None:
+            raise InputError(f"{run.run_id} has no verdict yet; finish it first")
+        verdict = convert(json.loads(json.dumps(known)), Verdict)
+        if verdict.status == "incomplete" and outcome == "merge":
+            raise InputError(
+                f"{run.run_id} is incomplete, and incomplete is never merge: close its gaps, "
+                f"as diffcourt show {run.run_id} says"
+            )
+        present = verdict.override.verdict if verdict.override else verdict.verdict
+        if outcome == present:
+            raise InputError(
+                f"the outcome of {run.run_id} is {outcome} already; name another with --verdict"
+            )
+        at = datetime.fromtimestamp(SystemClock().now(), UTC).isoformat(timespec="seconds")
+        override = Override(outcome, verdict.change.head, current_user(), at, reason)
+        verdict = replace(verdict, override=override)
+        journal.renew_note(VERDICT, to_builtins(verdict))
+        return verdict
 
-    with state_directory.open_run(repo, run_id) as (store, run):
-        return anyio.run(work, store, run)
+    return state_directory.decide_on(repo, run_id, work)

@@ -328,7 +328,7 @@ def _write(
     """The rubric with the proven wording and its proof."""
     assert found.best is not None
     assert found.proof is not None
-    best, paired = found.best, found.proof.comparison
+    best = found.best
     criteria = tuple(best if c.id == old.id else c for c in rubric.criteria)
     new = replace(rubric, version=rubric.version + 1, criteria=criteria)
     rewritten = {
@@ -342,14 +342,7 @@ def _write(
         "held_out": {
             "items": found.proof.items,
             "groups": found.proof.groups,
-            **{
-                name: [round(x.value, 6), round(x.low, 6), round(x.high, 6)]
-                for name, x in (
-                    ("before", paired.before),
-                    ("after", paired.after),
-                    ("change", paired.change),
-                )
-            },
+            **found.proof.comparison.to_provenance(),
         },
         "training_items": len(halves.training),
         "groups": hash_groups(halves.training),

@@ -13,17 +13,16 @@ import secrets
 import shutil
 import socket
 import time
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
-    asynccontextmanager,
     closing,
     contextmanager,
     suppress,
 )
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from orchestrator.stores.postgres import PostgresStore
 
 
+T = TypeVar("T")
 STATE = Path(OVERLAY, STATE_DIRECTORY)
 JOURNAL = "journal.db"
 JUDGINGS = "judgings.db"  # later judgings of finished runs
@@ -206,25 +206,36 @@ def open_writing(store: RunStore, run_id: str) -> AbstractAsyncContextManager[Jo
     return open_journal(run_id, store, SystemClock(), holder=this_process(), key=key, redact=redact)
 
 
-@asynccontextmanager
-async def open_soon(store: RunStore, run_id: str) -> AsyncIterator[Journal]:
-    """Open a run's journal for a person's decision, once no other process writes it.
+def decide_on(
+    repo: Path | None, name: str, decide: Callable[[RunStore, RunMeta, Journal], Awaitable[T]]
+) -> T:
+    """Find a run by its name, and open its journal for a person's decision; returns what it gives.
+
+    It is opened once no other process writes it, and keeps what the decision notes.
 
     Raises:
+        RunNotFound: no run has that name.
         InputError: the signing key cannot be used.
         RunLocked: another process writes it for longer than a decision takes.
     """
-    async with AsyncExitStack() as opened:
-        until = anyio.current_time() + WAIT_SECONDS
-        while True:
-            try:
-                journal = await opened.enter_async_context(open_writing(store, run_id))
-                break
-            except RunLocked:
-                if anyio.current_time() > until:
-                    raise
-                await anyio.sleep(0.05)
-        yield journal
+
+    async def work(store: RunStore, run: RunMeta) -> T:
+        async with AsyncExitStack() as opened:
+            until = anyio.current_time() + WAIT_SECONDS
+            while True:
+                try:
+                    journal = await opened.enter_async_context(open_writing(store, run.run_id))
+                    break
+                except RunLocked:
+                    if anyio.current_time() > until:
+                        raise
+                    await anyio.sleep(0.05)
+            found = await decide(store, run, journal)
+            await journal.flush()
+            return found
+
+    with open_run(repo, name) as (store, run):
+        return anyio.run(work, store, run)
 
 
 def ensure_unwritten(journal: Journal, folder: Path) -> None:

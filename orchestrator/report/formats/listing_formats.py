@@ -16,6 +16,7 @@ from msgspec import Struct, to_builtins
 
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict, name_counts
+from orchestrator.data_directories import read_table
 from orchestrator.report.findings_text import describe_support
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.ranking import headline, open_findings
@@ -28,14 +29,8 @@ from orchestrator.report.terminal_escaping import (
 )
 
 Level = Literal["error", "warning", "note"]
-LEVELS: Mapping[Severity, Level] = {
-    "critical": "error",
-    "high": "error",
-    "medium": "warning",
-    "low": "note",
-    "info": "note",
-}
-"""What formats of three levels call a severity."""
+SEVERITIES: Mapping[str, Mapping[Severity, Any]] = read_table(__file__, "severities.yaml")
+LEVELS: Mapping[Severity, Level] = SEVERITIES["levels"]
 
 NOT_REVIEWED = "diffcourt.not-reviewed"
 """The rule under which formats of linters list a gap."""
@@ -157,13 +152,6 @@ MAX_ANNOTATIONS = 10
 """Annotations of one level that a step shows; it drops the rest silently."""
 NAMED = 12
 """Characters of a finding's identity in the name of its test case."""
-_GITLAB: Mapping[Severity, str] = {
-    "critical": "blocker",
-    "high": "critical",
-    "medium": "major",
-    "low": "minor",
-    "info": "info",
-}
 _RDJSON: Mapping[Level, str] = {"error": "ERROR", "warning": "WARNING", "note": "INFO"}
 
 
@@ -223,7 +211,7 @@ def render_code_quality(verdict: Verdict, _: FormatInputs) -> str:
                 "description": entry.title,
                 "check_name": entry.rule,
                 "fingerprint": f"{entry.fingerprint}/{number}" if number > 1 else entry.fingerprint,
-                "severity": _GITLAB[entry.severity],
+                "severity": SEVERITIES["gitlab"][entry.severity],
                 "location": {"path": entry.place.path, "lines": {"begin": entry.place.start or 1}},
             }
         )

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from diffchecks.check_io import FlowStep
 from diffchecks.rules import Rule
 from orchestrator import __version__
-from orchestrator.catalog.shared_literals import Severity, is_as_severe
+from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.code_review.fixes.patch_files import (
     PatchedLines,
     changed_span,
@@ -34,14 +34,6 @@ MAX_TAGS = 20
 MAX_DESCRIBED = 1_000
 """Characters of a rule's description; code scanning takes 1,024."""
 
-_SCORES: Mapping[Severity, str] = {
-    "critical": "9.5",
-    "high": "8.0",
-    "medium": "5.5",
-    "low": "3.0",
-    "info": "0.0",
-}
-"""What code scanning shows as the severity of a security rule, on the scale of CVSS."""
 _PRECISIONS = ((0.9, "very-high"), (0.7, "high"), (0.4, "medium"), (0.0, "low"))
 _ROOT = "%SRCROOT%"
 _WORD = re.compile(r"[A-Za-z0-9]+")
@@ -134,7 +126,9 @@ def _describe_rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:
     }
     properties["tags"] = properties["tags"][:MAX_TAGS]
     if finding.category == "security":
-        properties["security-severity"] = _SCORES[finding.severity]
+        properties["security-severity"] = listing_formats.SEVERITIES["code_scanning"][
+            finding.severity
+        ]
     else:
         level = listing_formats.LEVELS[finding.severity]
         properties["problem.severity"] = "recommendation" if level == "note" else level

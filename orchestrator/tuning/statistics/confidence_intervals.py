@@ -219,6 +219,14 @@ class PairedComparison(Struct, frozen=True):
     standard_error: float
     groups: int
 
+    def to_provenance(self) -> dict[str, list[float | None]]:
+        """Its values, each with its bounds, rounded; None where JSON has no number."""
+        intervals = {"before": self.before, "after": self.after, "change": self.change}
+        return {
+            name: [None if math.isnan(x) else round(x, 6) for x in (one.value, one.low, one.high)]
+            for name, one in intervals.items()
+        }
+
 
 def compare_decisions(
     objective: Objective, before: Bools, after: Bools, y: Bools, weight: Floats, group: Ints

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-import anyio
 from markupsafe import Markup
 from msgspec import Struct
 from starlette.responses import Response
@@ -25,6 +24,7 @@ from orchestrator.app.runs.verdict_recording import answer_question
 from orchestrator.app.types import Answer
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.code_review.verdict.model import Finding
+from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import EXIT_INCOMPLETE, InputError
 from orchestrator.program_search import given_path
@@ -296,10 +296,7 @@ def _refuse_answered(found: RunDetails, name: str) -> None:
 
 
 def _record_answer(repo: Path, run_id: str, answer: Answer) -> None:
-    async def work(store: RunStore, run: RunMeta) -> None:
-        async with state_directory.open_soon(store, run.run_id) as journal:
-            await answer_question(journal, answer, approvals.current_user())
-            await journal.flush()
+    async def note(_: RunStore, __: RunMeta, journal: Journal) -> None:
+        await answer_question(journal, answer, approvals.current_user())
 
-    with state_directory.open_run(repo, run_id) as (store, run):
-        anyio.run(work, store, run)
+    state_directory.decide_on(repo, run_id, note)
