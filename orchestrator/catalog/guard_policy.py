@@ -1,7 +1,6 @@
 """Guard policy (``config/guards.yaml``): the action of each guard."""
 
 from collections.abc import Collection, Mapping
-from types import MappingProxyType
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
@@ -22,19 +21,17 @@ CONFIRMABLE: Collection[GuardAction] = ("block", "confirm", "warn", "off")
 WITHOUT_BLOCK: Collection[GuardAction] = ("warn", "modify", "off")
 """For guards whose pattern is a suspicion and no proof."""
 
-GUARDS: Mapping[GuardLayer, Mapping[str, Collection[GuardAction]]] = MappingProxyType(
-    {
-        "input": {
-            "personal": ALL_ACTIONS,
-            "injection": WITHOUT_BLOCK,
-            "invisible": ALL_ACTIONS,
-            "language": WITHOUT_MODIFY,
-            "length": ALL_ACTIONS,
-        },
-        "tool": {"rate": WITHOUT_MODIFY, "repetition": WITHOUT_MODIFY, "sensitive": CONFIRMABLE},
-        "output": {"markup": WITHOUT_MODIFY, "claims": ALL_ACTIONS, "toxicity": ALL_ACTIONS},
-    }
-)
+GUARDS: Mapping[GuardLayer, Mapping[str, Collection[GuardAction]]] = {
+    "input": {
+        "personal": ALL_ACTIONS,
+        "injection": WITHOUT_BLOCK,
+        "invisible": ALL_ACTIONS,
+        "language": WITHOUT_MODIFY,
+        "length": ALL_ACTIONS,
+    },
+    "tool": {"rate": WITHOUT_MODIFY, "repetition": WITHOUT_MODIFY, "sensitive": CONFIRMABLE},
+    "output": {"markup": WITHOUT_MODIFY, "claims": ALL_ACTIONS, "toxicity": ALL_ACTIONS},
+}
 """Layer → guard → allowed actions. Plain tables: structs would cost 50 ms at every start."""
 
 

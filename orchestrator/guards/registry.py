@@ -1,7 +1,6 @@
 """The text guards by name. A new one is a class here, an entry below, and one in the config."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -58,18 +57,16 @@ def _personal(settings: GuardSettings) -> TextGuard:
     return PersonalGuard([detector(settings.entities, settings.score, settings.note)])
 
 
-GUARDS: Mapping[str, Callable[[GuardSettings], TextGuard]] = MappingProxyType(
-    {
-        "personal": _personal,
-        "injection": lambda settings: InjectionGuard(),
-        "invisible": lambda settings: InvisibleGuard(),
-        "language": lambda settings: LanguageGuard(settings.languages),
-        "length": lambda settings: LengthGuard(settings.characters),
-        "markup": lambda settings: MarkupGuard(),
-        "claims": lambda settings: ClaimGuard(settings.claims, settings.ran),
-        "toxicity": lambda settings: ToxicityGuard(settings.toxic),
-    }
-)
+GUARDS: Mapping[str, Callable[[GuardSettings], TextGuard]] = {
+    "personal": _personal,
+    "injection": lambda settings: InjectionGuard(),
+    "invisible": lambda settings: InvisibleGuard(),
+    "language": lambda settings: LanguageGuard(settings.languages),
+    "length": lambda settings: LengthGuard(settings.characters),
+    "markup": lambda settings: MarkupGuard(),
+    "claims": lambda settings: ClaimGuard(settings.claims, settings.ran),
+    "toxicity": lambda settings: ToxicityGuard(settings.toxic),
+}
 
 
 def make_guards(

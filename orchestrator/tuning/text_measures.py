@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -25,17 +24,15 @@ def _repeated_share(text: str) -> float:
     return 1.0 - len(set(words)) / len(words) if words else 0.0
 
 
-TEXT_MEASURES: Mapping[str, Callable[[str], float]] = MappingProxyType(
-    {
-        "length": lambda text: min(1.0, len(_WORD.findall(text)) / 40),
-        "names-code": lambda text: min(1.0, len(_CODE.findall(text)) / 3),
-        "states": lambda text: float("?" not in text),
-        "suggests": lambda text: float(bool(_SUGGESTS.search(text))),
-        "not-terse": lambda text: float(len(_WORD.findall(text)) >= 8),
-        "repeats-words": _repeated_share,
-        "gives-reason": lambda text: float(bool(_REASON.search(text))),
-    }
-)
+TEXT_MEASURES: Mapping[str, Callable[[str], float]] = {
+    "length": lambda text: min(1.0, len(_WORD.findall(text)) / 40),
+    "names-code": lambda text: min(1.0, len(_CODE.findall(text)) / 3),
+    "states": lambda text: float("?" not in text),
+    "suggests": lambda text: float(bool(_SUGGESTS.search(text))),
+    "not-terse": lambda text: float(len(_WORD.findall(text)) >= 8),
+    "repeats-words": _repeated_share,
+    "gives-reason": lambda text: float(bool(_REASON.search(text))),
+}
 """Criterion id → its score of a text, 0 to 1: words (40 or more are 1), names of code (3 or more
 are 1), no question, suggests something, 8 words or more, share of repeated words, gives a reason.
 """

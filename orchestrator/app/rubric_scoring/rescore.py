@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, convert, field
@@ -92,9 +91,10 @@ def pad_evidence(evidence: Evidence) -> Evidence:
     return {**evidence, "findings": findings, "remark": PADDING}
 
 
-PROBES: Mapping[str, Callable[[Evidence], Evidence]] = MappingProxyType(
-    {"reversed": reverse_evidence, "padded": pad_evidence}
-)
+PROBES: Mapping[str, Callable[[Evidence], Evidence]] = {
+    "reversed": reverse_evidence,
+    "padded": pad_evidence,
+}
 
 
 class JudgeOptions(Struct, frozen=True):
