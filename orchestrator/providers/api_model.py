@@ -16,15 +16,8 @@ from orchestrator.engine.model_call_events import CallEvent, CallListener
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError, ProviderRefused
-from orchestrator.providers import call_costs
-from orchestrator.providers.provider_errors import (
-    ReportedError,
-    TransientError,
-    check_reported,
-    classify_reported,
-    classify_status,
-    server_message,
-)
+from orchestrator.providers import call_costs, provider_errors
+from orchestrator.providers.provider_errors import ReportedError, TransientError
 from orchestrator.providers.reply_normalization import (
     InvalidReplyError,
     Reply,
@@ -200,7 +193,7 @@ class ApiModel(ABC):
         except InvalidReplyError as error:
             raise ModelError(f"{caller} sent an invalid reply: {error}") from None
         except ReportedError as error:
-            raise classify_reported(
+            raise provider_errors.classify_reported(
                 *addressed, error.body, secret=self._secret, lost=error.lost
             ) from None
         except (TransientError, ModelError, ProviderRefused):
@@ -209,7 +202,7 @@ class ApiModel(ABC):
             raise TransientError(f"no answer within {seconds:.0f} s", lost=True) from None
         except sdk.APIStatusError as error:
             headers, secret = error.response.headers, self._secret
-            raise classify_status(
+            raise provider_errors.classify_status(
                 *addressed, error.status_code, headers, error.body, secret=secret
             ) from None
         except sdk.APIConnectionError as error:
@@ -247,7 +240,7 @@ class ApiModel(ABC):
                 reply = self._accumulate(response)
             else:
                 document = expect_object(_load(response.content), "it")
-                check_reported(document, lost=False)
+                provider_errors.check_reported(document, lost=False)
                 reply = self.reply_type.construct(**document)
             converted = self._convert(reply, request)
             name, reply_id = reply.model, getattr(reply, "id", None)
@@ -314,7 +307,7 @@ def incomplete_stream() -> TransientError:
 
 def _load(data: bytes) -> Json:
     if data.lstrip()[:1] == b"<":
-        message = server_message(data[:4_000].decode("utf-8", "replace"), "")
+        message = provider_errors.server_message(data[:4_000].decode("utf-8", "replace"), "")
         raise InvalidReplyError(f"it is not JSON, but {message or 'markup'}")
     return loads(data)
 

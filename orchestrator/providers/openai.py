@@ -25,17 +25,10 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
+from orchestrator.providers import reply_normalization
 from orchestrator.providers.api_model import ApiModel, incomplete_stream
 from orchestrator.providers.provider_errors import ReportedError, check_reported
-from orchestrator.providers.reply_normalization import (
-    InvalidReplyError,
-    Reply,
-    ToolCallParser,
-    dump,
-    expect_list,
-    expect_text,
-    read_openai_counts,
-)
+from orchestrator.providers.reply_normalization import InvalidReplyError, Reply, ToolCallParser
 from orchestrator.providers.request_normalization import (
     merge_messages,
     render_system_parts,
@@ -123,7 +116,7 @@ class OpenAIModel(ApiModel):
 
     def _convert(self, reply: OpenAIResponse, request: Request) -> Reply:
         calls, blocks, refused = ToolCallParser(request), list[Block](), False
-        for item in expect_list(reply.output, "its output"):
+        for item in reply_normalization.expect_list(reply.output, "its output"):
             match item:
                 case ResponseOutputMessage(type="message") if item.phase != "commentary":
                     texts, refusal = _read_message(item)
@@ -134,7 +127,7 @@ class OpenAIModel(ApiModel):
                 case _:
                     blocks.append(self._carry(item))
         stop = "refused" if refused else _read_stop(reply)
-        counts = read_openai_counts(reply.usage, "input", "output")
+        counts = reply_normalization.read_openai_counts(reply.usage, "input", "output")
         return Reply(tuple(blocks), stop, counts)
 
     def _carry(self, item: object) -> Opaque:
@@ -144,7 +137,7 @@ class OpenAIModel(ApiModel):
             raise InvalidReplyError("an output item is not an object with a type")
         if kind not in _CARRIED and kind.endswith(("_call", "_call_output", "_output")):
             raise InvalidReplyError(f"it used a tool that was not offered ({kind:.40})")
-        return Opaque(self.name, dump(item))
+        return Opaque(self.name, reply_normalization.dump(item))
 
 
 def _render_item(role: str, block: Block) -> Json:
@@ -170,12 +163,12 @@ def _render_item(role: str, block: Block) -> Json:
 def _read_message(item: ResponseOutputMessage) -> tuple[list[Text], bool]:
     """Read a message's texts, and whether it is a refusal."""
     texts, refused = list[Text](), False
-    for part in expect_list(item.content, "a message's content"):
+    for part in reply_normalization.expect_list(item.content, "a message's content"):
         match part:
             case ResponseOutputText(type="output_text"):
-                texts.append(Text(expect_text(part.text, "a message's text")))
+                texts.append(Text(reply_normalization.expect_text(part.text, "a message's text")))
             case ResponseOutputRefusal(type="refusal"):
-                texts.append(Text(expect_text(part.refusal, "a refusal")))
+                texts.append(Text(reply_normalization.expect_text(part.refusal, "a refusal")))
                 refused = True
             case _:
                 kind = getattr(part, "type", None)

@@ -20,19 +20,13 @@ from psycopg.rows import class_row
 
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.foreign_json import parse_json
-from orchestrator.service import changes
+from orchestrator.service import changes, webhooks
 from orchestrator.service.changes import Push, StoredChange
 from orchestrator.service.forge_tokens import LISTING, ForgeTokens
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG
 from orchestrator.service.queue_state import KNOWN_DAYS
 from orchestrator.service.settings import ForgeSettings, ServiceSettings
-from orchestrator.service.webhooks import (
-    EventMergeRequest,
-    EventPullRequest,
-    checked_push,
-    push_of,
-    push_of_merge_request,
-)
+from orchestrator.service.webhooks import EventMergeRequest, EventPullRequest
 
 EVERY_SECONDS = 600.0
 SECONDS_FOR_EACH = 3.6
@@ -185,7 +179,7 @@ async def _open_pushes(
             answer = await client.get(f"{address}&page={number}", headers=dict(headers))
             answer.raise_for_status()
             page = _read_page(forge, repository, answer.content)
-            pages.append([(checked_push(forge, push), created) for push, created in page])
+            pages.append([(webhooks.checked_push(forge, push), created) for push, created in page])
             if not page:
                 break
     return pages
@@ -198,12 +192,12 @@ def _read_page(
         names = ("forge", "installation", "repository", "clone_url")
         of = {name: getattr(repository, name) for name in names}
         return [
-            (push_of_merge_request(request, head=request.sha, **of), request.created_at)
+            (webhooks.push_of_merge_request(request, head=request.sha, **of), request.created_at)
             for request in parse_json(content, list[_MergeRequest])
         ]
     requests = parse_json(content, list[_PullRequest])
     return [
-        (push_of(repository.forge, repository.installation, request), request.created_at)
+        (webhooks.push_of(repository.forge, repository.installation, request), request.created_at)
         for request in requests
     ]
 

@@ -13,13 +13,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from orchestrator.app.statistics.run_totals import (
-    BILLION,
-    CALL_BUCKETS,
-    REVIEW_BUCKETS,
-    Counts,
-    RunTotals,
-)
+from orchestrator.app.statistics import run_totals
+from orchestrator.app.statistics.run_totals import Counts, RunTotals
 from orchestrator.app.statistics.threshold_alerts import Alert
 from orchestrator.data_directories import read_table
 
@@ -28,9 +23,9 @@ OTHER = "other"
 
 _COUNTERS: Mapping[str, tuple[str, Sequence[str]]] = read_table(__file__, "counters.yaml")
 _HISTOGRAMS: Sequence[tuple[str, str, Sequence[float]]] = (
-    ("review", "Work of finished reviews.", REVIEW_BUCKETS),
-    ("tool_call", "Performed tool calls.", CALL_BUCKETS),
-    ("model_call", "Model calls.", CALL_BUCKETS),
+    ("review", "Work of finished reviews.", run_totals.REVIEW_BUCKETS),
+    ("tool_call", "Performed tool calls.", run_totals.CALL_BUCKETS),
+    ("model_call", "Model calls.", run_totals.CALL_BUCKETS),
 )
 _UNFINISHED = ("interrupted", "waiting", "running")
 
@@ -91,7 +86,7 @@ def _counter(name: str, what: str, values: Counts, labels: Sequence[str]) -> Cou
     """A counter with labels whose values are bounded."""
     family = CounterMetricFamily(f"diffcourt_{name}", what, labels=labels)
     if not labels:
-        family.add_metric((), values[()] / (BILLION if name == "cost_usd" else 1))
+        family.add_metric((), values[()] / (run_totals.BILLION if name == "cost_usd" else 1))
         return family
     for key, value in sorted(_bounded(values, len(labels)).items()):
         family.add_metric(key, value)
@@ -121,5 +116,5 @@ def _histogram(
     return HistogramMetricFamily(
         f"diffcourt_{name}_duration_seconds", what,
         buckets=list(zip(names, reviews, strict=True)),
-        sum_value=counts[f"{name}_seconds"][()] / BILLION,
+        sum_value=counts[f"{name}_seconds"][()] / run_totals.BILLION,
     )  # fmt: skip
