@@ -14,8 +14,13 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.errors import InputError
-from orchestrator.tuning.file_formats import text_files
 from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.file_formats.text_files import (
+    locked,
+    parse_object,
+    read_text,
+    write_text_atomically,
+)
 
 Value = float | str
 LABEL_WORDS: dict[str, int] = {
@@ -76,7 +81,7 @@ def read_labels(paths: Iterable[Path]) -> list[Label]:
     """
     rows: list[Label] = []
     for path in paths:
-        lines = text_files.read_text(path).split("\n")
+        lines = read_text(path).split("\n")
         rows += [_label(line, f"{path}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
     require_one_label_per_rater(rows)
     histories: dict[tuple[str, str], list[Label]] = {}
@@ -145,7 +150,7 @@ def withdraw_label(labels: Iterable[Label], item: str, rater: str) -> list[Label
 
 
 def _label(line: str, location: str) -> Label:
-    row = text_files.parse_object(line, location)
+    row = parse_object(line, location)
     if not {"item", "rater", "label"} <= set(row):
         raise InputError(f"{location}: a label requires 'item', 'rater' and 'label'")
     unknown = sorted(set(row) - LABEL_KEYS)
@@ -268,7 +273,7 @@ def write_labels(path: Path, labels: Iterable[Label]) -> None:
     """Write a label file atomically, each label after its history."""
     every = (x for label in labels for x in (*label.previous, label))
     rows = (json.dumps(x.to_row(), ensure_ascii=False) + "\n" for x in every)
-    text_files.write_text_atomically(path, "".join(rows))
+    write_text_atomically(path, "".join(rows))
 
 
 class Scale(Struct, frozen=True):
@@ -440,7 +445,7 @@ def edit_labels(path: Path, edit: Callable[[list[Label]], list[Label]]) -> list[
     Raises:
         InputError: it cannot be read or written, or holds no valid labels.
     """
-    with text_files.locked(path):
+    with locked(path):
         labels = edit(read_labels([path]))
         write_labels(path, labels)
     return labels
