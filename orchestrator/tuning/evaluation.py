@@ -31,13 +31,8 @@ from orchestrator.tuning.ordinal_agreement import (
     measure_weighted_kappa,
 )
 from orchestrator.tuning.simple_rules import SimpleRule, measure_simple_rules
-from orchestrator.tuning.statistics import agreement
-from orchestrator.tuning.statistics.confidence_intervals import (
-    Interval,
-    expected_disagreement,
-    jackknife_interval,
-    measure_kappa,
-)
+from orchestrator.tuning.statistics import agreement, confidence_intervals
+from orchestrator.tuning.statistics.confidence_intervals import Interval
 from orchestrator.tuning.training_data import (
     MIN_CLASS_ITEMS,
     MIN_GROUPS,
@@ -115,7 +110,7 @@ def evaluate_rubric(
     fitted = read_calibration(rubric)
     p = fitted.predict(t) if fitted else np.clip(t, 0.0, 1.0)
     curve = calibration.reliability_curve(p, y, w)
-    chance = expected_disagreement(both, 2)
+    chance = confidence_intervals.expected_disagreement(both, 2)
 
     def sums(weights: Floats) -> Floats:
         return np.bincount(2 * y + accept, weights, 4).astype(float)
@@ -127,19 +122,19 @@ def evaluate_rubric(
         items=len(data.items),
         labels=int(y.size),
         groups=int(np.unique(s.group).size),
-        kappa=measure_kappa(y, accept, w, s.group),
-        alpha=jackknife_interval(
+        kappa=confidence_intervals.measure_kappa(y, accept, w, s.group),
+        alpha=confidence_intervals.jackknife_interval(
             lambda v: agreement.krippendorff_alpha(_PAIRS, "nominal", sums(v)),
             w,
             s.group,
             ratings=both,
         ),
-        ac1=jackknife_interval(
+        ac1=confidence_intervals.jackknife_interval(
             lambda v: agreement.gwet_ac1(_PAIRS, 2, sums(v)), w, s.group, 1 - chance
         ),
         weighted_kappa=_weighted_kappa(data),
         ordinal=measure_ordinal_agreement(data, t[None, :], t, _SEED),
-        auc=jackknife_interval(agreement.roc_auc_by_weight(t, y), w, s.group),
+        auc=confidence_intervals.jackknife_interval(agreement.roc_auc_by_weight(t, y), w, s.group),
         confusion=(
             (float(table[0, 0]), float(table[0, 1])),
             (float(table[1, 0]), float(table[1, 1])),

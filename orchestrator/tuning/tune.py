@@ -18,7 +18,7 @@ from orchestrator.tuning.file_formats.item_files import (
     list_judges,
 )
 from orchestrator.tuning.file_formats.rubric_file import digest_criteria, digest_judge, digest_rule
-from orchestrator.tuning.fitting import cross_validation
+from orchestrator.tuning.fitting import cross_validation, generalization, rule_fitting
 from orchestrator.tuning.fitting.calibration import (
     Calibration,
     ReliabilityBin,
@@ -31,20 +31,9 @@ from orchestrator.tuning.fitting.cross_validation import (
     PenaltyAdvice,
     advise_penalties,
 )
-from orchestrator.tuning.fitting.generalization import (
-    GeneralizationCheck,
-    RaterStatistics,
-    check_generalization,
-    measure_raters,
-)
+from orchestrator.tuning.fitting.generalization import GeneralizationCheck, RaterStatistics
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
-from orchestrator.tuning.fitting.rule_fitting import (
-    FitPlan,
-    FittedRules,
-    Sample,
-    fit_rules,
-    plan_fit,
-)
+from orchestrator.tuning.fitting.rule_fitting import FitPlan, FittedRules, Sample
 from orchestrator.tuning.fitting.weight_tree import apply_weights, find_zeroed
 from orchestrator.tuning.interactions import BeyondWeights, PairAdvice, find_pair
 from orchestrator.tuning.labels.label_assessment import LabelAssessment, assess_labels
@@ -145,14 +134,14 @@ def tune_rubric(
     """
     require_trainable(data, rubric)
     assessment = assess_labels(data)
-    plan = replace(plan_fit(data.sample, objective), free_signs=free_signs)
+    plan = replace(rule_fitting.plan_fit(data.sample, objective), free_signs=free_signs)
     result = TuningResult(
         proven=False,
         reasons=assessment.refusals,
         assessment=assessment,
         plan=plan,
         seed=seed,
-        raters=measure_raters(data, data.totals),
+        raters=generalization.measure_raters(data, data.totals),
     )
     if assessment.refusals:
         return replace(result, notes=tuple(_name_raters_at_chance(result.raters)))
@@ -186,7 +175,7 @@ def _fit_and_validate(
     sample, plan, objective = data.sample, result.plan, result.plan.objective
     rng = np.random.default_rng(result.seed)
     observe("fitting, and cross-validating")
-    rules = fit_rules(sample, plan, sample.weight[None, :], rng)
+    rules = rule_fitting.fit_rules(sample, plan, sample.weight[None, :], rng)
     held_out = cross_validation.cross_validate(sample, plan, np.random.default_rng(result.seed))
     before = data.totals >= rubric.threshold
     comparison = _compare(sample, objective, before, held_out.accept)
@@ -198,8 +187,8 @@ def _fit_and_validate(
     tuned = _apply_rule(start, data, rules, plan.fit_weights)
     totals = sample.totals(rules.weights)[0]
     observe("checking whether the gain generalizes")
-    checks = check_generalization(data, plan, rubric.threshold, held_out.accept, rng)
-    raters = measure_raters(data, held_out.probability)
+    checks = generalization.check_generalization(data, plan, rubric.threshold, held_out.accept, rng)
+    raters = generalization.measure_raters(data, held_out.probability)
     advice = advise_penalties(sample, data.free_nodes, plan, held_out.accept, result.seed)
     observe("measuring what fewer labels would give")
     reasons, notes = _find_objections(sample, objective, comparison, simple)

@@ -4,15 +4,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from orchestrator.tuning.fitting import rule_fitting
 from orchestrator.tuning.fitting.calibration import fit_calibration
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
-from orchestrator.tuning.fitting.rule_fitting import (
-    FitPlan,
-    FittedRules,
-    Sample,
-    assign_group_folds,
-    fit_rules,
-)
+from orchestrator.tuning.fitting.rule_fitting import FitPlan, FittedRules, Sample
 from orchestrator.tuning.statistics.confidence_intervals import PairedComparison, compare_decisions
 
 FOLDS, REPEATS = 5, 5
@@ -44,7 +39,7 @@ class HeldOutPredictions(Struct, frozen=True):
 
 def draw_folds(group: Ints, rng: np.random.Generator) -> Bools:
     """(REPEATS * FOLDS, n) the rows that each fold holds out."""
-    fold = np.stack([assign_group_folds(group, FOLDS, rng) for _ in range(REPEATS)])
+    fold = np.stack([rule_fitting.assign_group_folds(group, FOLDS, rng) for _ in range(REPEATS)])
     held_out = fold[:, None, :] == np.arange(FOLDS)[None, :, None]
     return np.reshape(held_out, (-1, group.size))
 
@@ -57,7 +52,7 @@ def combine_folds(accept: Bools, held_out: Bools) -> Bools:
 def cross_validate(sample: Sample, plan: FitPlan, rng: np.random.Generator) -> HeldOutPredictions:
     """Nested cross-validation: every training part runs the whole procedure, penalty included."""
     held_out = draw_folds(sample.group, rng)
-    rules = fit_rules(sample, plan, sample.weight * ~held_out, rng)
+    rules = rule_fitting.fit_rules(sample, plan, sample.weight * ~held_out, rng)
     totals = sample.totals(rules.weights)
     accept = combine_folds(totals >= rules.thresholds[:, None], held_out)
     probability = _predict_held_out(sample, plan, totals[:FOLDS], held_out[:FOLDS])
@@ -94,7 +89,7 @@ def refit_bootstrap(
     # Nothing can be fitted on a single class; the original sample takes such a resample's place.
     degenerate = ((weights * y).sum(axis=1) <= 0) | ((weights * ~y).sum(axis=1) <= 0)
     weights[degenerate] = sample.weight
-    return fit_rules(sample, plan, weights, rng)
+    return rule_fitting.fit_rules(sample, plan, weights, rng)
 
 
 class LearningCurvePoint(Struct, frozen=True):
@@ -128,7 +123,7 @@ def compute_learning_curve(
             fractions.append(fraction)
     w, h = np.stack(weights), np.stack(held_out)
     both = ((w * y).sum(axis=1) > 0) & ((w * ~y).sum(axis=1) > 0)
-    rules = fit_rules(sample, plan, w[both], rng)
+    rules = rule_fitting.fit_rules(sample, plan, w[both], rng)
     value = plan.objective.score(rules.decide(sample), y, h[both])
     labels, at_fraction = w[both].sum(axis=1), np.array(fractions)[both]
     return [
@@ -194,7 +189,7 @@ def advise_penalties(
     if not plan.fit_weights or plan.free_signs:
         return None
     free, rng = replace(plan, free_signs=True), np.random.default_rng(seed)
-    fitted = fit_rules(sample, free, sample.weight[None, :], rng).weights[0]
+    fitted = rule_fitting.fit_rules(sample, free, sample.weight[None, :], rng).weights[0]
     reversed_ = fitted * np.sign(sample.units) < 0.0
     if not reversed_.any():
         return None

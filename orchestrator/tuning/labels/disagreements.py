@@ -13,14 +13,8 @@ from orchestrator.tuning.file_formats.item_files import Item, describe_seen_grou
 from orchestrator.tuning.fitting.ordinal_regression import Bools
 from orchestrator.tuning.labels.label_files import Label, Scale, Value, infer_scale
 from orchestrator.tuning.rubric_decisions import decide_item
-from orchestrator.tuning.statistics import agreement
-from orchestrator.tuning.statistics.confidence_intervals import (
-    Interval,
-    jackknife_interval,
-    mean_rate,
-    measure_kappa,
-    number_groups,
-)
+from orchestrator.tuning.statistics import agreement, confidence_intervals
+from orchestrator.tuning.statistics.confidence_intervals import Interval
 from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_LABELS, TrainingData
 
 MIN_KAPPA = 0.4
@@ -178,7 +172,7 @@ def find_disagreements(
         labels=len(labels),
         agreed=float(np.trace(share)),
         expected=float(share.sum(axis=1) @ share.sum(axis=0)),
-        kappa=measure_kappa(s.accept, decided, s.weight, s.group),
+        kappa=confidence_intervals.measure_kappa(s.accept, decided, s.weight, s.group),
         too_few=_find_shortage(len(data.items), s.minority_items),
         revised=sum(bool(label.previous) for label in labels),
         disagreements=tuple(sorted(found, key=lambda d: (-d.confidence, d.item, d.rater))),
@@ -282,7 +276,7 @@ def _measure_criterion(
     y, met = people[rows], np.array([met for met in scored if met is not None], dtype=bool)
     used = [x.item for x, there in zip(labels, rows, strict=True) if there]
     times = Counter(used)
-    group = number_groups(items[i].group for i in used)
+    group = confidence_intervals.number_groups(items[i].group for i in used)
     weight = np.array([1.0 / times[i] for i in used])
     score = np.array([float(items[i].scores[criterion.id] or 0.0) for i in used])
     signed = score if criterion.weight >= 0 else -score
@@ -292,10 +286,12 @@ def _measure_criterion(
         labels=int(rows.sum()),
         unscored=int((~rows).sum()),
         raters=len({x.rater for x in labels}),
-        false_accepts=mean_rate(met[~y], weight[~y], group[~y]),
-        false_rejects=mean_rate(~met[y], weight[y], group[y]),
-        kappa=measure_kappa(y, met, weight, group),
-        auc=jackknife_interval(agreement.roc_auc_by_weight(signed, y), weight, group),
+        false_accepts=confidence_intervals.mean_rate(met[~y], weight[~y], group[~y]),
+        false_rejects=confidence_intervals.mean_rate(~met[y], weight[y], group[y]),
+        kappa=confidence_intervals.measure_kappa(y, met, weight, group),
+        auc=confidence_intervals.jackknife_interval(
+            agreement.roc_auc_by_weight(signed, y), weight, group
+        ),
         shared_items=shared,
         alpha=alpha,
     )
@@ -315,7 +311,7 @@ def _agree_among_people(
     at = {g: i for i, g in enumerate(sorted({items[n].group for n in names}))}
     group = np.array([at[items[n].group] for n in names], dtype=np.int64)[twice]
     both = ratings[:, twice]
-    alpha = jackknife_interval(
+    alpha = confidence_intervals.jackknife_interval(
         lambda w: agreement.krippendorff_alpha(both[:, w > 0], "nominal"),
         np.ones(int(twice.sum())),
         group,
