@@ -179,7 +179,8 @@ class TaintAnalysis:
         names: list[str] = []
         for path in scope:
             text = self.project.text(path) or ""
-            lines = sorted({*self._hints.lines(text), *self.run.urls.lines(path, text)})
+            found = self._hints.lines(text, self.project.packages(path))
+            lines = sorted({*found, *self.run.urls.lines(path, text)})
             names.extend(self._run_path(path, lines))
         seen: set[str] = set()
         while names and len(seen) < _MAX_NAMES:
@@ -311,7 +312,7 @@ class TaintAnalysis:
             return
         text = self.project.text(path) or ""
         found = functions_with_statements(text, functools.partial(self._spans_of, module))
-        lines = self._hints.lines_given(text)
+        lines = self._hints.lines_given(text, self.project.packages(path))
         found += functions_containing(self._spans_of(module), lines) if lines else []
         for span in dict.fromkeys(found):
             self.globals_of(module)

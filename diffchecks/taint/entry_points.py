@@ -12,7 +12,7 @@ from msgspec import Struct
 from diffchecks.data_files import read_names
 from diffchecks.python.syntax_tree_cache import blocks
 from diffchecks.taint.library_models import LibraryModels
-from diffchecks.taint.module_index import Module, imported_packages
+from diffchecks.taint.module_index import Module
 
 COMMON = read_names("common_function_names")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
@@ -125,17 +125,16 @@ class Hints:
                 for name in handler.methods:
                     self._remote.add(package, name.replace("*", r"\w+"))
 
-    def lines(self, text: str) -> list[int]:
+    def lines(self, text: str, packages: frozenset[str]) -> list[int]:
         """The lines of a module that contain such words, in order."""
-        packages = imported_packages(text)
         lines = self._remote.lines(text, packages)
         if self._local_sinks.search(text):
             lines = sorted({*lines, *self._local.lines(text, packages)})
         return lines
 
-    def lines_given(self, text: str) -> list[int]:
+    def lines_given(self, text: str, packages: frozenset[str]) -> list[int]:
         """The lines with sinks for which a parameter of a function is enough."""
-        return self._given.lines(text, imported_packages(text))
+        return self._given.lines(text, packages)
 
 
 @lru_cache(maxsize=4)

@@ -22,6 +22,7 @@ MAX_BYTES: Final = 2_000_000
 _IMPORTED: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 
 _MORE: Final = re.compile(r"^[ \t]*import[ \t]+([^#\n(]+)", re.MULTILINE)
+_ALL: Final = re.compile(r"^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]*\*", re.MULTILINE)
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -32,7 +33,7 @@ class Module(Struct, eq=False):
 
     Attributes:
         path: below the root, POSIX.
-        packages: top-level names that any import statement in it mentions.
+        packages: see ``Project.packages``.
         globals: its names once its body has been run, None before.
         definitions: those of its body in order, which are performed when their names are used.
         steps: statements of its body and its classes that have been run for their names.
@@ -138,6 +139,7 @@ class Project:
         self.paths = frozenset(tree)
         self.gaps: dict[str, str] = {}
         self._texts: dict[str, str | None] = {}
+        self._packages: dict[str, frozenset[str]] = {}
         self._modules: dict[str, Module | None] = {}
         self._by_leaf: dict[str, list[str]] = {}
         self._directories: set[str] = set()
@@ -197,8 +199,19 @@ class Project:
         except OSError as error:
             self.gaps[path] = f"cannot be read: {error.strerror}"
         else:
-            return Module(path, tree, imported_packages(text))
+            return Module(path, tree, self.packages(path))
         return None
+
+    def packages(self, path: str) -> frozenset[str]:
+        """The top-level names that the imports of a module, and those it is a copy of, mention."""
+        if path not in self._packages:
+            text = self.text(path) or ""
+            found = self._packages[path] = imported_packages(text)
+            for dots, name in _ALL.findall(text):
+                source = self.relative(path, len(dots), name) if dots else self.find(name, path)
+                if isinstance(source, Module):
+                    self._packages[path] = found = found | source.packages
+        return self._packages[path]
 
     def _tree(self, data: bytes) -> ast.Module:
         tree = self._known_trees.pop(data, None)
@@ -233,9 +246,9 @@ class Project:
             return True
         return f"{above}/__init__.py".lstrip("/") not in self.paths
 
-    def relative(self, importer: Module, level: int, name: str) -> Module | Namespace | None:
+    def relative(self, importer: str, level: int, name: str) -> Module | Namespace | None:
         """The module or directory that a relative import names."""
-        directory = PurePosixPath(importer.path).parent
+        directory = PurePosixPath(importer).parent
         for _ in range(level - 1):
             directory = directory.parent
         if name:

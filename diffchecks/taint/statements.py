@@ -420,7 +420,7 @@ def execute_import_from(frame: Activation, node: ast.ImportFrom) -> None:
 
 def _source(frame: Activation, node: ast.ImportFrom) -> Module | Namespace | None:
     if node.level:
-        return frame.run.project.relative(frame.module, node.level, node.module or "")
+        return frame.run.project.relative(frame.module.path, node.level, node.module or "")
     return frame.run.project.find(node.module or "", frame.module.path)
 
 
