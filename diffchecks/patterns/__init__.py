@@ -44,6 +44,7 @@ from diffchecks.patterns.readings import Reading, read_program, unread_lines
 from diffchecks.patterns.template_code_extraction import (
     extract_blade,
     extract_ejs,
+    extract_jsp,
     extract_page_scripts,
     extract_php,
     extract_ruby,
@@ -66,6 +67,7 @@ _REMOTE_SCRIPT = "-remote-script"
 _PHP_TAG = "<?"
 _BATS_TEST = re.compile(rb"^([ \t]*)@test[ \t].*\{[ \t]*$", re.MULTILINE)  # a function of the shell
 _PAGES = frozenset({".html", ".htm", ".xhtml"})
+_JAVA_PAGES = frozenset({".jsp", ".jspf"})
 _MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
 
 
@@ -81,8 +83,8 @@ def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Ite
             return  # none of its commands can do harm
         raise NotApplicable
     searched = False
-    # A script in a page may be filled in so that no grammar parses it, as it stands.
-    is_page = source.suffix in _PAGES
+    # A script in a page may be filled in, or end in another page: no grammar parses it alone.
+    is_page = source.suffix in _PAGES | _JAVA_PAGES
     unread = (NotApplicable, Gap) if is_page else (NotApplicable,)
     for part in parts:
         with suppress(*unread):
@@ -112,6 +114,8 @@ def programs_in(source: Source) -> list[Source]:
         ]
     elif source.suffix == ".erb":
         programs = [("rb", extract_ruby(source.text))]
+    elif source.suffix in _JAVA_PAGES:
+        programs = [("java", extract_jsp(source.text))] if "<%" in source.text else []
     elif source.suffix == ".ejs":
         if _MAKES_OTHER_FILES.search(source.name):
             return []  # most of it is in an unsupported language

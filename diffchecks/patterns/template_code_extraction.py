@@ -1,4 +1,4 @@
-"""Extracts the code of Vue, Svelte, Astro, EJS, ERB, PHP and HTML files for the pattern checks.
+"""Extracts the code of Vue, Svelte, Astro, EJS, ERB, JSP, PHP and HTML files for the patterns.
 
 Only the code is read, not the template around it or its attributes. What cannot be separated
 reliably is a gap.
@@ -190,6 +190,27 @@ def _ruby_code(tag: str) -> str:
 
 def _line_ends(text: str) -> str:
     return "\n" * text.count("\n")
+
+
+_JSP_COMMENT = re.compile(r"<%--.*?--%>", re.DOTALL)
+_JSP_METHOD = "void f(HttpServletRequest request, HttpServletResponse response, PrintWriter out) {"
+
+
+def extract_jsp(text: str) -> str:
+    """A page as a Java class: the code of its tags is a method, which ends at a declaration."""
+    text = _JSP_COMMENT.sub(lambda comment: _line_ends(comment[0]), text)
+    program = [
+        _line_ends(part) if is_text else _java_code(part) for part, is_text in _tag_parts(text)
+    ]
+    return "".join(["class Page { ", _JSP_METHOD, *program, "}}"])
+
+
+def _java_code(tag: str) -> str:
+    if tag.startswith("@"):
+        return _line_ends(tag)
+    if tag.startswith("!"):
+        return f"}} {tag[1:]} {_JSP_METHOD}"
+    return f"out.print({tag[1:]});" if tag.startswith("=") else tag
 
 
 _INCLUDE = re.compile(r"\s*include\s+[\w./-]+\s*")  # syntax of the first versions of EJS, not code

@@ -31,6 +31,18 @@ BLADE = {
     f"{{{{--\n {RUN} --}}}}\n@{{{{ {RUN} }}}} @php($a = 1) {RUN}": [],
     "{{ $_GET['a'] }} {{ }}": [],
 }
+QUERY = 'st.executeQuery("SELECT a FROM b WHERE c = " + request.getParameter("c"))'
+# What a page of JSP is -> lines where a request writes a statement in it.
+JSP = {
+    f"<%@ page import='a.B' %>\n<% if (a) {{\n {QUERY}; %>\n<b><%= {QUERY} %></b>\n<% }} %>": [
+        3,
+        4,
+    ],
+    f"<%! int f(String c) {{ return 1; }} %>\n<p>\n<% {QUERY}; %>": [3],
+    f"<%-- <% {QUERY}; %> --%>\n<%= b %>\n{QUERY}": [],
+    "<% if (a) { %>\n<p>\n": [],  # the rest is in another page
+    "<p>${param.a}</p>": [],
+}
 UNREAD = {
     ("a.ejs", f"<p>\n<%= {EVAL}"): "one of its tags is not closed",
     ("a.ejs", "<p>\n<% if (a) { %>\n<p/>\n"): "its grammar cannot parse line",
@@ -52,6 +64,15 @@ def test_php_of_blade_is_read_on_its_lines(tmp_path: Path, text: str) -> None:
     assert not reply.gaps
     assert [(one.code, one.line) for one in reply.findings] == [
         ("php-shell", line) for line in BLADE[text]
+    ]
+
+
+@pytest.mark.parametrize("text", JSP)
+def test_java_of_a_page_is_read_on_its_lines(tmp_path: Path, text: str) -> None:
+    reply = look(tmp_path, {"a.jsp": text})
+    assert not reply.gaps
+    assert [(one.code, one.line) for one in reply.findings] == [
+        ("java-sql", line) for line in JSP[text]
     ]
 
 
