@@ -10,6 +10,7 @@ new. Taint analysis reports new data that flows into it. A file that did not par
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -21,6 +22,9 @@ from diffchecks.secrets.secret_plausibility import PASSWORDS
 
 MANY = 20
 """Findings of a kind in one file, above which they are one."""
+
+MIN_DIALECT = 2
+"""Files of base that did not parse, from which on a new one is no broken file either."""
 
 _BLANK = re.compile(r"\s+")
 T = TypeVar("T")
@@ -72,7 +76,15 @@ def find_new(
     new, rest = unmatched(rest, new, lambda finding: identity(finding)[:2])
     known = {password for finding in base for password in chosen_passwords(finding)}
     new = [f for f in new if not known.issuperset(chosen_passwords(f) or {""})]
-    return _join_many(unmatched(rest, new, _message_identity)[0])
+    new = unmatched(rest, new, _message_identity)[0]
+    unread = Counter(raw.code for _, raw in base if _is_about_file(raw))
+    # Where several files of base did not parse, it is another language under the same name.
+    return _join_many(f for f in new if not _is_about_file(f[1]) or unread[f[1].code] < MIN_DIALECT)
+
+
+def _is_about_file(raw: RawFinding) -> bool:
+    """Whether a finding says that its file could not be parsed."""
+    return raw.scope == raw.path
 
 
 def _join_many(new: Iterable[RuledFinding]) -> list[RuledFinding]:
@@ -108,7 +120,7 @@ def chosen_passwords(finding: RuledFinding) -> frozenset[str]:
 def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
     """The key of an uncertain finding, or one about a file, without how a statement is written."""
     rule, raw = finding
-    if raw.scope == raw.path:
+    if _is_about_file(raw):
         return "file", rule.id, raw.path
     if raw.confidence == 1 or not raw.scope:
         return identity(finding)

@@ -71,6 +71,14 @@ async def test_settings_alone_are_read_as_what_they_are(tmp_path: Path) -> None:
     text |= {"Procfile": "web: gunicorn app:app\n", "a.code-workspace": '{"folders": []} // a\n'}
     verdict = await review(change(tmp_path / "a", {}, text))
     assert (gaps(verdict), verdict.verdict) == ({}, "merge")
+    chart = {
+        "charts/a/templates/d.yaml": "a: {{ .Values.a }}\n{{ if .b }}\n",
+        "locales/a.ftl": "a = b\n",
+    }
+    verdict = await review(
+        change(tmp_path / "c", {"k.yaml": "A: B\n\tC: D\n"}, {**chart, "k.yaml": "A: E\n\tC: D\n"})
+    )
+    assert (gaps(verdict), verdict.verdict) == ({}, "merge")
     script = await review(change(tmp_path / "b", {}, {"CODEOWNERS": "#!/usr/bin/guile\n"}))
     assert gaps(script) == {"CODEOWNERS": "not read as a program: only its text was searched"}
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import is_illustrative
 from diffchecks.skipped_files import LOCK_FILE
@@ -212,7 +213,9 @@ def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
     if file.kind != "text":
         return True
     kind = _kind(file, languages) or ("prose" if is_illustrative(file.path) else "")
-    return not (_is_empty(file) or kind == "prose")
+    # Data that does not parse is a finding, or did not parse in base either: it is no such data.
+    parsed = kind == "data" and matches(file.path, file_names("data")) and file.skip is None
+    return not (_is_empty(file) or kind == "prose" or (parsed and file.old_blob))
 
 
 def _kind(file: ChangedFile, languages: LanguagesFile) -> str:
