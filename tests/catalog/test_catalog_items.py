@@ -144,7 +144,7 @@ def test_an_agent_has_the_analyzers_of_its_topics_and_a_step_can_name_them(with_
         ("disallowedTools: [search]", "disallowedTools: [serch]", "5: unknown tool 'serch'; did"),
         ("maxTurns", "maxTurn", "7: unknown key 'maxTurn'; did you mean 'maxTurns'? allowed: ana"),
         ("maxTurns: 7", "maxTurns: 0", "7: maxTurns must be a whole number of at least 1, not 0"),
-        ("skills: [hot]", "skills: [hut]", "8: unknown skill 'hut'; did you mean 'hot'? allowed: "),
+        ("skills: [hot]", "skills: [hut]", "8: unknown skill 'hut'; did you mean 'hot'?"),
         (
             "contract: report",
             "contract: repo",

@@ -270,7 +270,7 @@ async def test_offline_nobody_gets_a_pack_and_steps_are_followed_as_before(tmp_p
 def test_each_shipped_pack_is_short_and_each_item_has_a_source() -> None:
     skills = read_catalog([read_shipped_layer()]).skills.values()
     packs = [skill for skill in skills if skill.scope.topics]
-    assert len(packs) == 7
+    assert len(packs) == 11
     for one in packs:
         assert len(one.text) / 4 <= 1_500, one.name
         _, *items = one.text.split("\n## ")
