@@ -35,6 +35,7 @@ from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.file_formats.rubric_file import write_rubric
 from orchestrator.tuning.fitting import calibration, cross_validation
 from orchestrator.tuning.fitting.calibration import fit_calibration
+from orchestrator.tuning.fitting.ordinal_regression import Bools
 from orchestrator.tuning.fitting.rule_fitting import Sample, fit_rules, plan_fit
 from orchestrator.tuning.labels.label_files import extract_labels, infer_scale
 from orchestrator.tuning.statistics.confidence_intervals import (
@@ -44,7 +45,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
 )
 from orchestrator.tuning.text_measures import TEXT_MEASURES
 from orchestrator.tuning.training_data import build_training_data
-from orchestrator.tuning.tune import decide_rows, tune_rubric
+from orchestrator.tuning.tune import tune_rubric
 
 OBJECTIVE = rubric_decisions.Objective()
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -82,6 +83,12 @@ def some(s: Sample, rows: np.ndarray) -> Sample:
     )  # fmt: skip
 
 
+def decide_unfitted(s: Sample) -> Bools:
+    """(n,) decisions of the given weights at a threshold of 0.5."""
+    accept: Bools = s.totals(s.w0[None, :])[0] >= 0.5
+    return accept
+
+
 def gain(data: Path, _: int) -> None:
     for languages in LANGUAGES:
         _gain(data, languages)
@@ -94,7 +101,7 @@ def _gain(data: Path, languages: tuple[str, ...]) -> None:
     tuned = cross_validation.cross_validate(s, plan, rng)
     free = cross_validation.cross_validate(s, replace(plan, free_signs=True), rng)
     only = cross_validation.cross_validate(s, replace(plan, fit_weights=False), rng)
-    old = decide_rows(s, s.w0, 0.5)
+    old = decide_unfitted(s)
     c = compare_decisions(OBJECTIVE, old, tuned.accept, s.accept, s.weight, s.group)
     t = OBJECTIVE.score(only.accept, s.accept, s.weight).mean()
     print(
@@ -114,7 +121,7 @@ def transfer(data: Path, _: int) -> None:
     samples = {name: sample_of(*crscore(data, (name,))) for name in ("python", "java")}
     for name, other in (("python", "java"), ("java", "python")):
         s, test = samples[name], samples[other]
-        old = decide_rows(test, test.w0, 0.5)
+        old = decide_unfitted(test)
         for signs in (False, True):
             plan = replace(plan_fit(s, OBJECTIVE), free_signs=signs)
             rules = fit_rules(s, plan, s.weight[None, :], np.random.default_rng(1))
@@ -266,7 +273,7 @@ def coverage(_: Path, times: int) -> None:
         kept: dict[str, list[float]] = {}
         for scene in SCENES:
             big = draw(np.random.default_rng(99), 20_000, scene, 3)
-            base = OBJECTIVE.score(decide_rows(big, big.w0, 0.5), big.accept, big.weight)
+            base = OBJECTIVE.score(decide_unfitted(big), big.accept, big.weight)
             hit = np.array([_covers(n, scene, seed, big, float(base)) for seed in range(times)])
             share = hit.mean(axis=0)
             for name, value in zip(("fixed", "kappa", "delta", "claim", "ece"), share, strict=True):
@@ -290,9 +297,7 @@ def _covers(n: int, scene: str, seed: int, big: Sample, base: float) -> list[flo
     full = fit_rules(s, plan, s.weight[None, :], rng)
     truth = float(OBJECTIVE.score(full.decide(big)[0], big.accept, big.weight))
     apart = cross_validation.cross_validate(s, plan, rng)
-    c = compare_decisions(
-        OBJECTIVE, decide_rows(s, s.w0, 0.5), apart.accept, s.accept, s.weight, s.group
-    )
+    c = compare_decisions(OBJECTIVE, decide_unfitted(s), apart.accept, s.accept, s.weight, s.group)
     cal = fit_calibration(s.totals(full.weights)[0], s.accept, s.weight, plan.use_isotonic)
     p = cal.predict(big.totals(full.weights)[0])
     return [
@@ -315,7 +320,7 @@ def permuted(data: Path, times: int) -> None:
             part = replace(part, y=rng.permutation(part.y))
             plan = replace(plan_fit(part, OBJECTIVE), free_signs=signs)
             apart = cross_validation.cross_validate(part, plan, rng)
-            old = decide_rows(part, part.w0, 0.5)
+            old = decide_unfitted(part)
             c = compare_decisions(
                 OBJECTIVE, old, apart.accept, part.accept, part.weight, part.group
             )
@@ -351,7 +356,7 @@ def _compare(n: int, scene: str, seed: int) -> PairedComparison:
     rng = np.random.default_rng([seed, n])
     s = draw(rng, n, scene, 3)
     apart = cross_validation.cross_validate(s, plan_fit(s, OBJECTIVE), rng)
-    old = decide_rows(s, s.w0, 0.5)
+    old = decide_unfitted(s)
     return compare_decisions(OBJECTIVE, old, apart.accept, s.accept, s.weight, s.group)
 
 

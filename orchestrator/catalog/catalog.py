@@ -1,7 +1,6 @@
 """The catalog: all data files of all layers, checked against each other, with digests."""
 
 from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
 from typing import TypeVar
 
 from msgspec import Struct, to_builtins
@@ -218,13 +217,11 @@ def _digests(
 ) -> Mapping[str, str]:
     """File name in its layer → SHA-256 of what was loaded from it."""
     whole = {f"rubrics/{name}.yaml": rubric for name, rubric in rubrics.items()} | dict(config)
-    return MappingProxyType(
-        {
-            **{f"agents/{name}.md": agent.digest for name, agent in agents.items()},
-            **{f"skills_catalog/{name}/SKILL.md": skill.digest for name, skill in skills.items()},
-            **{path: digest(to_builtins(content)) for path, content in whole.items()},
-        }
-    )
+    return {
+        **{f"agents/{name}.md": agent.digest for name, agent in agents.items()},
+        **{f"skills_catalog/{name}/SKILL.md": skill.digest for name, skill in skills.items()},
+        **{path: digest(to_builtins(content)) for path, content in whole.items()},
+    }
 
 
 def _with_overrides(
@@ -239,11 +236,11 @@ def _with_overrides(
         model = limits.pop("model", agents[name].model)
         bounds = replace(agents[name].bounds, **limits)
         changed[name] = replace(agents[name], model=model, bounds=bounds)
-    return MappingProxyType({**agents, **changed})
+    return {**agents, **changed}
 
 
 Item = TypeVar("Item")
 
 
 def _whole(items: Mapping[str, Item | None]) -> Mapping[str, Item]:
-    return MappingProxyType({name: item for name, item in items.items() if item is not None})
+    return {name: item for name, item in items.items() if item is not None}

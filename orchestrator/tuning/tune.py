@@ -236,12 +236,6 @@ def _confusion(sample: Sample, accept: Bools) -> ConfusionMatrix:
     return (cell[0][0], cell[0][1]), (cell[1][0], cell[1][1])
 
 
-def decide_rows(sample: Sample, w: Floats, threshold: float) -> Bools:
-    """(n,) decisions of one rule on a sample's rows."""
-    out: Bools = sample.totals(w[None, :])[0] >= threshold
-    return out
-
-
 def _compare(sample: Sample, objective: Objective, before: Bools, after: Bools) -> PairedComparison:
     return compare_decisions(objective, before, after, sample.accept, sample.weight, sample.group)
 

@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator.tuning import rubric_decisions
 from orchestrator.tuning.fitting import cross_validation
+from orchestrator.tuning.fitting.ordinal_regression import Bools
 from orchestrator.tuning.fitting.rule_fitting import Sample, fit_rules, plan_fit
 from orchestrator.tuning.labels.corrected_rate import correct_rate
 from orchestrator.tuning.statistics import agreement, confidence_intervals
@@ -19,7 +20,6 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     measure_kappa,
     t_quantile,
 )
-from orchestrator.tuning.tune import decide_rows
 from tests.tuning.simulations import draws
 
 OBJECTIVE = rubric_decisions.Objective()
@@ -195,12 +195,18 @@ def draw(seed: int, n: int, slope: float) -> Sample:
     return Sample(x, np.ones(4), y, 2, 1, g, one, one < 0, np.arange(n))
 
 
+def decide_unfitted(s: Sample) -> Bools:
+    """(n,) decisions of the given weights at a threshold of 0.5."""
+    accept: Bools = s.totals(s.w0[None, :])[0] >= 0.5
+    return accept
+
+
 @pytest.mark.simulation
 @pytest.mark.parametrize("slope", [0.0, 3.0])
 def test_intervals_of_kappa_and_of_its_change_cover_after_refitting(slope: float) -> None:
     times, n = draws(10, 40), 90
     big = draw(1_000, 15_000, slope)
-    base = float(OBJECTIVE.score(decide_rows(big, big.w0, 0.5), big.accept, big.weight))
+    base = float(OBJECTIVE.score(decide_unfitted(big), big.accept, big.weight))
     hit = np.zeros(3)
     claims = 0
     for seed in range(times):
@@ -211,7 +217,7 @@ def test_intervals_of_kappa_and_of_its_change_cover_after_refitting(slope: float
         truth = float(OBJECTIVE.score(shipped.decide(big)[0], big.accept, big.weight))
         apart = cross_validation.cross_validate(s, plan, rng)
         c = compare_decisions(
-            OBJECTIVE, decide_rows(s, s.w0, 0.5), apart.accept, s.accept, s.weight, s.group
+            OBJECTIVE, decide_unfitted(s), apart.accept, s.accept, s.weight, s.group
         )
         hit += [
             c.before.low <= base <= c.before.high,
@@ -227,7 +233,7 @@ def test_intervals_of_kappa_and_of_its_change_cover_after_refitting(slope: float
 
 def test_a_rule_that_changes_nothing_has_a_change_of_none_within_a_group() -> None:
     s = draw(3, 90, 3.0)
-    old = decide_rows(s, s.w0, 0.5)
+    old = decide_unfitted(s)
     c = compare_decisions(OBJECTIVE, old, np.stack([old, old]), s.accept, s.weight, s.group)
     assert c.change.low == -c.change.high
     assert c.change.value == 0.0
