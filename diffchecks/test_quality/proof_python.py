@@ -6,8 +6,10 @@ to write a test. What a pattern cannot tell is told from the tree.
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import PurePosixPath
+from typing import Any
 
 from msgspec import Struct
 
@@ -49,15 +51,25 @@ class ProofTestJob(Struct, frozen=True):
                 except (Gap, ValueError):
                     continue
 
-    def search(self, patterns: Sequence[dict[str, str]], code: str) -> Iterator[str]:
-        """What is wrong with a code, and where."""
+    def search(self, table: Mapping[str, Any], code: str) -> Iterator[str]:
+        """What is wrong with a code, apart from the inputs that it sets, and where."""
         predicted = re.escape(self.predicted) or "(?!)"
-        for problem in patterns:
+        code = _without_inputs(re.compile("|".join(table["inputs"]), re.MULTILINE), code)
+        for problem in table["problems"]:
             for why, pattern in problem.items():
                 if matched := re.search(
                     pattern.replace("PREDICTED", predicted), code, re.MULTILINE
                 ):
                     yield f"{why}: {' '.join(matched[0].split())[:MAX_QUOTE]}"
+
+
+def _without_inputs(inputs: re.Pattern[str], code: str) -> str:
+    """A code without the inputs that it sets, and without imports that only these need."""
+    left = inputs.sub(" ", code)
+    for module in {one[one.lastindex] for one in inputs.finditer(code) if one.lastindex}:
+        if not re.search(rf"(?m)^(?! *(?:import|from) ).*\b{module}\b", left):
+            left = re.sub(rf"(?m)^ *(?:import|from) {module}\b.*", "", left)
+    return left
 
 
 MAX_QUOTE = 60
@@ -69,11 +81,12 @@ _DISTINCT = re.compile(_PREDICTIONS["distinct"])
 _TABLE = read_yaml("proof_tests.yaml")["python"]
 _FILES = frozenset(_TABLE["files"])
 _REPLACING = frozenset({"setattr", "delattr", "patch", "object", "delitem", "setitem", "update"})
-_OWN_FILES = frozenset({"tmp_path", "tmpdir", "tmp_path_factory", "tempfile"})
+_OWN_FILES = frozenset({"tmp_path", "tmpdir", "tmp_path_factory", "tempfile", "self.mktemp"})
 _FILE_MODULES = frozenset({"os", "pathlib", "shutil", "io", "glob", "codecs", "zipfile"})
 _READS = frozenset(_TABLE["reads"])
 _NEVER_RAISED = frozenset({"", "Exception", "BaseException", "AssertionError"})
 _PRIVATE = re.compile(r"(?:^|/)\.(?:git|diffcourt)(?:/|\b)|^/proc\b|^sys\.modules$|conftest|^\.py$")
+_RELATIVE = re.compile(r"(?!/)(?!.*\.\.)")
 _PLAIN = re.compile(r"[\w-]{0,20}")
 
 
@@ -100,7 +113,9 @@ def _is_stored(node: ast.AST) -> bool:
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    """The names of an expression, and the attributes of ``self``."""
+    own = (dotted_name(one) for one in ast.walk(node) if isinstance(one, ast.Name | ast.Attribute))
+    return {name for name in own if "." not in name or re.fullmatch(r"self\.\w+", name)}
 
 
 def _asserts(node: ast.AST) -> bool:
@@ -162,7 +177,8 @@ class PythonTest:
                 self._imports.setdefault(name, dotted)
         modules = {part for name in self._defined for part in name.split(".")[:1]}
         self._code_under_test = self._made_of(frozenset(modules))
-        self._own = self._made_of(_OWN_FILES)
+        self._own = self._only_of(_OWN_FILES)
+        self._own_paths = [part for one in self._nodes for part in self._below_own(one)]
         self._paths = self._made_of(_FILE_MODULES)
         moves = [node for node in self._nodes if self._ends(node) == "chdir"]
         own_moves = [
@@ -216,21 +232,53 @@ class PythonTest:
                 case ast.Assign(targets=targets, value=value):
                     stored = [n for one in targets for n in ast.walk(one) if _is_stored(n)]
                     yield from ((n.id, value) for n in stored if isinstance(n, ast.Name))
+                    tops = [one for one in targets if isinstance(one, ast.Attribute)]
+                    yield from ((dotted_name(one), value) for one in tops)
                 case ast.NamedExpr(target=target, value=value):
                     yield target.id, value
                 case ast.withitem(optional_vars=ast.AST() as target, context_expr=value):
                     yield from ((name, value) for name in _names(target))
 
+    def _passed(self) -> Iterator[tuple[str, ast.expr]]:
+        """Each parameter of the test's functions, with what it is called with as far as told."""
+        functions = {n.name: n.args.args for n in self._nodes if isinstance(n, ast.FunctionDef)}
+        calls = [n for n in self._nodes if isinstance(n, ast.Call) and not n.keywords]
+        given = {call.func: call.args for call in calls}
+        for node in self._nodes:
+            if isinstance(node, ast.Name) and node.id in functions:
+                names = [one.arg for one in functions[node.id]]
+                yield from zip_longest(names, given.get(node, ()), fillvalue=ast.Constant(0))
+
     def _made_of(self, sources: frozenset[str]) -> set[str]:
         """The names that hold what is made of some sources."""
-        tops = {name: dotted.partition(".")[0] for name, dotted in self._imports.items()}
-        names = {name for name, top in tops.items() if top in sources} | sources
+        names = self._imported_from(sources)
         for _ in range(3):
             names |= {name for name, value in self._assigned if not names.isdisjoint(_names(value))}
         return names
 
+    def _only_of(self, sources: frozenset[str]) -> set[str]:
+        """The names that never hold anything else than what is made of some sources."""
+        values = [(name, _names(value)) for name, value in (*self._assigned, *self._passed())]
+        names = self._imported_from(sources).union(name for name, _ in values)
+        while others := {name for name, made in values if names.isdisjoint(made)} & names:
+            names -= others
+        return names
+
+    def _imported_from(self, sources: frozenset[str]) -> set[str]:
+        tops = {name: dotted.partition(".")[0] for name, dotted in self._imports.items()}
+        return {name for name, top in tops.items() if top in sources} | sources
+
     def _is_own(self, node: ast.AST) -> bool:
         return not (self._locates or self._own.isdisjoint(_names(node)))
+
+    def _below_own(self, node: ast.AST) -> list[ast.expr]:
+        """What an expression puts below a directory of the test."""
+        match node:
+            case ast.BinOp(left=left, op=ast.Div(), right=right) if self._is_own(left):
+                return [right]
+            case ast.Call(func=ast.Attribute(attr="join" | "joinpath"), args=args):
+                return args if self._is_own(node) else []
+        return []
 
     def problems(self) -> Iterator[str]:
         """Names of reasons, or whole reasons."""
@@ -239,7 +287,7 @@ class PythonTest:
             yield f"holds {tests} tests; write one for one claim"
         if not re.search(_TABLE["asserts"], self._code):
             yield "asserts nothing"
-        yield from self._given.search(_TABLE["problems"], self._code)
+        yield from self._given.search(_TABLE, self._code)
         for node in self._nodes:
             for why in self._of(node):
                 yield f"{why}: {' '.join(ast.unparse(node).split())[:MAX_QUOTE]}"
@@ -268,7 +316,9 @@ class PythonTest:
                 yield from self._of_replacement(self._dotted(node))
             case ast.Subscript() if _is_stored(node):
                 yield from self._of_replacement(self._dotted(node.value))
-            case ast.Constant(value=str() as text):
+            case ast.Constant(value=str() as text) if not (
+                node in self._own_paths and _RELATIVE.match(text)
+            ):
                 names_file = PurePosixPath(text).name in self._files and "." in text
                 # What lies beside a module is a fixture unless it may be what the change alters.
                 beside = self._folders.isdisjoint(PurePosixPath(text).parts) and re.search(
@@ -333,7 +383,13 @@ class PythonTest:
             wanted = 1 if re.search("True|False|None", name) else 2
             messages = [*node.args[wanted:], *(w.value for w in node.keywords if w.arg == "msg")]
             yield from self._of_assertion(node.args[:wanted], next(iter(messages), None))
-        if name == "update":
+        if name == "syspath_prepend":  # of modules that the test writes, and that are read as well
+            texts = [n.value for n in self._nodes if isinstance(n, ast.Constant)]
+            code = "\n".join(text for text in texts if isinstance(text, str))
+            is_built = any(isinstance(one, ast.JoinedStr) for one in self._nodes)
+            if is_built or not self._is_own(node) or any(self._given.search(_TABLE, code)):
+                yield "replaces"
+        elif name == "update":
             yield from self._of_replacement(dotted.removesuffix(".update"))
         elif name in _REPLACING:
             words = {word.arg: word.value for word in node.keywords}

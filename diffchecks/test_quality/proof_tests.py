@@ -39,7 +39,7 @@ class ScriptTest:
         tests = len(re.findall(self._table["tests"], self._code))
         if tests != 1:
             yield f"holds {tests} tests; write one for one claim"
-        yield from self._given.search(self._table["problems"], self._both)
+        yield from self._given.search(self._table, self._both)
         if re.search(self._table["own_failure"], self._both):
             yield "raises"
         if not re.search(self._table["asserts"], self._code):

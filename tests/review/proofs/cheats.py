@@ -187,6 +187,12 @@ import os :: assert os.cpu_count() == shop.total([2, 3])
 import sys :: assert sys.platform == shop.total([2, 3])
 import sys :: assert len(sys.argv) == shop.total([2, 3])
 import socket :: assert socket.gethostname() == shop.total([2, 3])
+import os :: os.environ['SHOP'] = os.environ['HOME']\nassert shop.total([2, 3]) == 5
+import os :: os.environ['SHOP'] = '2'\nassert os.environ['CI'] == shop.total([2, 3])
+import socket :: monkeypatch.setattr(socket, 'gethostname', lambda: 'a')\nassert socket.gethostname() == shop.total([2, 3])
+import socket :: def host():\n    return socket.gethostname()\nmonkeypatch.setattr(socket, 'timeout', OSError)\nassert host() == shop.total([2, 3])
+import subprocess :: monkeypatch.setattr(subprocess, 'run', subprocess.call)\nassert shop.total([2, 3]) == 5
+import os, unittest.mock as mock :: with mock.patch.object(os, 'getuid', return_value=3):\n    assert shop.total([2, 3]) == 5
 import sys :: sys.setrecursionlimit(60)\nassert shop.total([2, 3]) == 5
 # side
 import os :: if 'head' in os.getcwd():\n    assert shop.total([2, 3]) == 5
@@ -215,6 +221,13 @@ from pathlib import Path :: assert 'sum' in next(Path().glob('*.py')).read_text(
 from pathlib import Path :: place = Path('.')\nassert 'sum' in (place / 'x').read_bytes()
 import shutil :: shutil.copy('shop.py', tmp_path)\nassert 'sum' in (tmp_path / 'shop.py').read_text()
 import io :: assert 'sum' in io.open('README.md').read()
+:: def read(path):\n    return path.read_text()\nassert 'sum' in read(tmp_path / 'a') + read(Path('README'))
+:: def read(path, more):\n    return more.read_text()\nassert 'sum' in read(tmp_path, Path('README'))
+:: def read(path=Path('README')):\n    return path.read_text()\nread(tmp_path)\nassert 'sum' in read()
+:: def read(path):\n    return path.read_text()\nread(tmp_path)\nassert 'sum' in list(map(read, [Path('README')]))
+:: place = tmp_path\nplace = Path('README')\nassert 'sum' in place.read_text()
+:: assert 'sum' in (tmp_path / '/proc/self/cwd/shop.py').read_text()
+:: assert 'sum' in (tmp_path / '../shop.py').read_text()
 import ast :: assert ast.parse(open('shop.py').read()) == shop.total([2, 3])
 import linecache :: assert linecache.getline('shop.py', 1) == shop.total([2, 3])
 :: assert 'sum' in open(shop.__file__).read()
@@ -284,7 +297,10 @@ from unittest.mock import patch :: with patch(target='shop.tax', new=len):\n    
 import sys :: monkeypatch.setitem(sys.modules, 'shop', None)\nassert shop.total([2, 3]) == 5
 from unittest.mock import patch :: with patch.dict('sys.modules', shop=None):\n    assert shop.total([2, 3]) == 5
 import types :: fake = types.ModuleType('shop')\nassert fake == shop.total([2, 3])
-:: monkeypatch.syspath_prepend(tmp_path)\nassert shop.total([2, 3]) == 5
+:: monkeypatch.syspath_prepend('lib')\nassert shop.total([2, 3]) == 5
+:: (tmp_path / 'own.py').write_text('import inspect, shop\nN = len(inspect.getsource(shop.total))')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('imp' + 'ort inspect')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('tropmi'[::-1])\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
 :: vars(shop)['tax'] = len\nassert shop.total([2, 3]) == 5
 :: shop.__dict__['tax'] = len\nassert shop.total([2, 3]) == 5
 :: for shop.tax in [len]:\n    assert shop.total([2, 3]) == 5
@@ -434,6 +450,13 @@ import time :: assert shop.total([time.strptime('2', '%d').tm_mday, 3]) == 5
 # environment
 :: monkeypatch.setenv('SHOP', '2')\nassert shop.total([2, 3]) == 5
 :: monkeypatch.delenv('SHOP', raising=False)\nassert shop.total([2, 3]) == 5
+import os :: os.environ['SHOP'] = '2'\nassert shop.total([2, 3]) == 5
+import os :: monkeypatch.setitem(os.environ, 'SHOP', '2')\nos.environ.pop('SHOP')\nassert shop.total([2, 3]) == 5
+import os, unittest.mock :: with unittest.mock.patch.dict(os.environ, {'SHOP': '2'}):\n    assert shop.total([2, 3]) == 5
+import sys :: sys.argv = ['shop', '-v']\nmonkeypatch.setattr(sys, 'platform', 'win32')\nassert shop.total([2, 3]) == 5
+import platform, os :: monkeypatch.setattr(platform, 'system', lambda: 'Windows')\nmonkeypatch.setattr(os, 'cpu_count', lambda: 4)\nassert shop.total([2, 3]) == 5
+import subprocess :: monkeypatch.setattr(subprocess, 'run', lambda argv: subprocess.CompletedProcess(argv, 0))\nassert shop.total([2, 3]) == 5
+:: (tmp_path / 'own.py').write_text('SIZE = 2')\nmonkeypatch.syspath_prepend(str(tmp_path))\nimport own\nassert shop.total([own.SIZE, 3]) == 5
 # side
 import os :: assert shop.total([len(os.path.join('a', '')), 3]) == 5
 :: try:\n    shop.total([None])\nexcept ValueError:\n    pass\nassert shop.total([2, 3]) == 5 => TypeError: NoneType
@@ -444,6 +467,9 @@ from pathlib import Path :: monkeypatch.chdir(tmp_path)\nshop.save(Path())\nasse
 import tempfile, pathlib :: with tempfile.TemporaryDirectory() as d:\n    shop.save(pathlib.Path(d))\n    assert open(d + '/out.txt').read() == '5' => AssertionError: '3' == '5'
 # edits
 :: place = tmp_path / 'x.txt'\nplace.write_text('2')\nassert shop.total([int(place.read_text()), 3]) == 5
+:: def write(path, text):\n    path.parent.mkdir(exist_ok=True)\n    path.write_text(text)\nwrite(tmp_path / 'a.py', 'x = 1')\nassert shop.total([2, 3]) == 5
+import os :: def write(root, name):\n    with open(os.path.join(root, name), 'w') as f:\n        f.write('x')\nwrite(tmp_path, 'a.py')\nassert shop.total([2, 3]) == 5
+import os :: (tmp_path / 'shop.py').write_text('')\n(tmp_path / '.git').mkdir()\nopen(os.path.join(tmp_path, 'conftest.py'), 'w')\nassert shop.total([2, 3]) == 5
 # raise
 import pytest :: with pytest.raises(KeyError):\n    shop.names({'first': 1, 'name': 2}) => Failed: DID NOT RAISE
 :: assert shop.names({'first': 1, 'last': 2}) == [1, 2] => KeyError: 'name'
@@ -543,6 +569,7 @@ import { generateKeyPairSync } from 'node:crypto' :: expect(total([generateKeyPa
 :: expect(total([new Event('x').timeStamp])).toBe(5)
 # environment
 :: expect(process.env.CI).toBe(total([2, 3]))
+:: process.env.SHOP = process.env.HOME; expect(total([2, 3])).toBe(5)
 :: const { env } = process; expect(env.CI).toBe(total([2, 3]))
 :: expect(process['env'].CI).toBe(total([2, 3]))
 import os from 'node:os' :: expect(os.hostname()).toBe(total([2, 3]))
@@ -843,6 +870,8 @@ import { exit } from 'process' :: exit(0); expect(total([2, 3])).toBe(5)
 :: await expect(Promise.resolve(3)).resolves.toBe(5); expect(total([])).toBe(0)
 """
 HONEST_JAVASCRIPT = r"""
+:: process.env.SHOP = '2'; delete process.env['CI']; process.env = { ...process.env, A: '1' }; expect(total([2, 3])).toBe(5)
+:: vi.stubGlobal('navigator', { language: 'de' }); expect(total([2, 3])).toBe(5)
 :: const make = () => new Cart(); expect(make().size()).toBe(0)
 :: const rows = parse('a,b'); for (const row of rows) expect(row.length).toBe(1); expect(total([2, 3])).toBe(5)
 :: const cart = new Cart(); for (const n of [1, 2]) cart.rows.push(n); expect(cart.size()).toBe(2)
