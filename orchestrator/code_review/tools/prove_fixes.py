@@ -60,13 +60,17 @@ _SUPPRESSION = re.compile(
 )
 
 
-def require_no_suppression(file: FileHunks) -> None:
+def require_no_suppression(file: FileHunks, lost: Iterable[bytes] = ()) -> None:
     """Check that a patch adds no suppression comment to a file that it does not also remove.
+
+    Args:
+        lost: base's lines at its place, of which it may restore what they suppress.
 
     Raises:
         PatchRefused: it adds such a comment, or one that suppresses something else.
     """
-    found: Counter[bytes] = Counter()
+    found = Counter(match[0].strip() for text in lost for match in _SUPPRESSION.finditer(text))
+    found = Counter({text: -count for text, count in found.items()})
     for hunk in file.hunks:
         for marker, text in hunk.lines:
             if marker in {b"+", b"-"}:
@@ -255,9 +259,9 @@ class ProveFixes:
         for fix, target in zip(fixes, targets, strict=True):
             for file in read_patch(fix.patch):
                 blob = await self._require_allowed(file.path, target)
-                require_no_suppression(file)
                 before[file.path] = await self._workspace.contents.read(blob)
                 found = find_replacements(file, before[file.path])
+                require_no_suppression(file, await self._lost(file.path, before[file.path], found))
                 parts.setdefault(file.path, []).extend(found)
         patched = {path: PatchedFile(before[path], tuple(parts[path])) for path in parts}
         after = {path: file.data for path, file in patched.items()}
@@ -300,6 +304,22 @@ class ProveFixes:
         if target is None:
             raise PatchRefused(f"{name[:60]} is not an open finding of this review")
         return target
+
+    async def _lost(
+        self, path: str, data: bytes, parts: Iterable[LineReplacement]
+    ) -> Iterable[bytes]:
+        """The lines of base that the change removes where a patch replaces lines of head."""
+        file = self._workspace.files.get(path)
+        if file is None or file.old_blob is None:
+            return ()
+        base = (await self._workspace.contents.read(file.old_blob)).split(b"\n")
+        kept = _base_lines(len(data.split(b"\n")), {*file.added}, {*file.removed})
+        lost = set[int]()
+        for part in parts:
+            first = max((kept[n] for n in kept if n <= part.start), default=0)
+            last = min((kept[n] for n in kept if n > part.end), default=len(base) + 1)
+            lost.update(number for number in file.removed if first < number < last)
+        return [base[number - 1] for number in lost]
 
     async def _require_allowed(self, path: str, target: FixTarget) -> str:
         """Check that a patch for a finding may touch a file; returns its object's id."""

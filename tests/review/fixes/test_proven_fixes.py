@@ -25,6 +25,7 @@ from tests.scripted_model import ScriptedModel, text_reply
 MODULE = '"""Lists files."""\n\nimport subprocess\n\n\ndef run(name: str) -> None:\n'
 SHELL = "    subprocess.run(name, shell=True, check=True, timeout=9)\n"
 LIST = '    subprocess.run(["ls", name], check=True, timeout=9)\n'
+QUIET = LIST.rstrip() + "  # " + "nosec B603"
 KEY = "gh" + "p_" + rand(36)
 OTHER = "@@ -1,2 +1,2 @@\n-a: 1\n+a: 2\n b: 1\n"
 
@@ -49,8 +50,9 @@ PATCHES: Mapping[str, tuple[str, str, str]] = {
         "refused",
         "reports security.subprocess-shell at left.py:7",
     ),
+    "restored": (mend("restored.py", QUIET), "applies", "base's tests did not run on it"),
     "quiet": (
-        mend("quiet.py", LIST.rstrip() + "  # " + "nosec B603"),
+        mend("quiet.py", QUIET),
         "refused",
         "it silences an analyzer in quiet.py with '# nosec B603'",
     ),
@@ -151,7 +153,8 @@ def fixes(verdict: Verdict) -> dict[str, Fix | None]:
 async def test_code_decides_which_patches_of_an_agent_are_accepted(tmp_path: Path) -> None:
     data = "a: 1\nb: 1\n"
     repo = Repo(tmp_path)
-    repo.commit({"README.md": "# A project\n", "base.yml": data, "gone.yml": data})
+    before = {"README.md": "# A project\n", "restored.py": f"{MODULE}{QUIET}\n"}
+    repo.commit({**before, "base.yml": data, "gone.yml": data})
     (tmp_path / "link.yml").symlink_to("base.yml")
     policy = {".github/workflows/a.yml": data, ".diffcourt/skip.yml": data, "gone.yml": None}
     repo.commit({**{f"{name}.py": MODULE + SHELL for name in (*PATCHES, "secret")}, **policy})

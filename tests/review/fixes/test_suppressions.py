@@ -7,9 +7,9 @@ from diffchecks.unified_diff import PatchRefused
 from orchestrator.code_review.tools.prove_fixes import require_no_suppression
 
 
-def check(old: str, new: str) -> None:
+def check(old: str, new: str, *lost: str) -> None:
     (file,) = read_patch(f"--- a/app\n+++ b/app\n@@ -1,1 +1,1 @@\n-{old}\n+{new}\n")
-    require_no_suppression(file)
+    require_no_suppression(file, [line.encode() for line in lost])
 
 
 ADDED = [
@@ -28,11 +28,16 @@ def test_a_comment_that_silences_a_tool_is_refused_unless_it_stood_there(comment
         check("run(x)", f"run(y)  {comment}")
     check(f"run(x)  {comment}", f"run(y)  {comment}")
     check(f"run(x)  {comment}", "run(y)")
+    check("run(x)", f"run(y)  {comment}", f"run()  {comment}")  # which base has there
 
 
 def test_a_comment_that_silences_more_than_before_is_refused() -> None:
     with pytest.raises(PatchRefused, match="it silences"):
         check("run(x)  # noqa: S602", "run(x)  # noqa")
+    with pytest.raises(PatchRefused, match="it silences"):
+        check("run(x)", "run(x)  # noqa", "run(x)  # noqa: S602")
+    with pytest.raises(PatchRefused, match="it silences"):
+        check("run(x)", "run(x)  # nosec\n+run(y)  # nosec", "run(x)  # nosec")
 
 
 @pytest.mark.parametrize(
