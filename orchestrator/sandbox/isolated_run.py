@@ -31,6 +31,8 @@ from orchestrator.sandbox.program_permissions import ResourceLimits
 MAIN = Path(__file__).with_name("isolated_run_main.py")
 END_SECONDS = 10.0
 CHECK_SECONDS = 0.25
+MAX_IDLE_SECONDS, MIN_WORK = 30.0, 0.1
+"""A run with a bound on processor time ends where it uses less than this in so many seconds."""
 ERROR_BYTES = 4096
 KEPT_BYTES = 32 << 10
 """Of the beginning of a stream, and of its end."""
@@ -213,14 +215,19 @@ class _IsolatedRun:
         poll.register(pidfd, select.POLLIN)
         poll.register(self._stopped, select.POLLIN)
         ready, bound, end = list[int](), "", time.monotonic() + self._limits.seconds
-        most = self._limits.processor_seconds
+        most, busy, since = self._limits.processor_seconds, 0.0, time.monotonic()
         while not (ready or bound):
             left = end - time.monotonic()
             ready = [number for number, _ in poll.poll(max(0, min(left, CHECK_SECONDS) * 1000))]
+            used = _processor_seconds(pidfd) if most else 0.0
             if left <= 0:
                 bound = f"{self._limits.seconds:g} s"
-            elif most and _processor_seconds(pidfd) > most:
+            elif used > most:
                 bound = f"{most:g} s of processor time"
+            elif used - busy > MIN_WORK:
+                busy, since = used, time.monotonic()
+            elif used and time.monotonic() - since > MAX_IDLE_SECONDS:
+                bound = f"{MAX_IDLE_SECONDS:g} s in which nothing happened"
         if pidfd in ready:
             return
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)

@@ -55,6 +55,7 @@ MAX_SECONDS = 60.0
 WALL = 4.0
 """How much longer a run may take, on a machine that has other work or where a test waits."""
 SHOWN_OUTPUT = 1_500
+LATE = "no end within "
 REPORT = ".diffcourt-proof-report"
 CHECK_SECONDS = 60.0
 SIDES: tuple[SideName, ...] = ("base", "head")
@@ -190,7 +191,8 @@ class ProveFinding:
         cited, named, whole, alone, near = levels
         taken, (end, _) = cited, await self._run("head", proposed, cited)
         for wider in (named, whole) if is_as_predicted(predicted, end) else (alone, near):
-            if not passes_base(predicted, end) and wider != taken:
+            is_late = end.message.startswith(LATE)  # and a wider part would be as well
+            if not (is_late or passes_base(predicted, end) or wider == taken):
                 taken, (end, _) = wider, await self._run("head", proposed, wider)
         if passes_base(predicted, end):
             return NEARBY if taken == whole != named else ""
@@ -270,7 +272,7 @@ async def run_test(
         done = await _isolated(tests, argv, tree)
     except TimeUp as late:
         text = (late.output.stdout + late.output.stderr).decode("utf-8", "replace")
-        return TestEnd("broken", message=f"no end within {late.bound}"), text, 1
+        return TestEnd("broken", message=f"{LATE}{late.bound}"), text, 1
     wants_report = any(REPORT in word for word in argv)
     error = await anyio.to_thread.run_sync(save_report, tree, REPORT if wants_report else "", keep)
     printed = (done.stdout + done.stderr).decode("utf-8", "replace")

@@ -23,7 +23,7 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.sandbox import bubblewrap, private_paths, scratch_directory
+from orchestrator.sandbox import bubblewrap, isolated_run, private_paths, scratch_directory
 from orchestrator.sandbox.isolated_run import NO_SANDBOX, TimeUp, run_isolated
 from orchestrator.sandbox.private_paths import require_shareable
 from orchestrator.sandbox.program_permissions import ResourceLimits
@@ -483,6 +483,9 @@ async def test_a_run_ends_with_its_timeout_its_caller_and_its_sandbox(
     with pytest.raises(TimeUp, match=r"longer than 1 s of processor time") as late:
         await run_isolated(busy, timed, limits=limits)
     assert late.value.output.stdout == b"begun\n"
+    monkeypatch.setattr(isolated_run, "MAX_IDLE_SECONDS", 0.5)
+    with pytest.raises(TimeUp, match=r"longer than 0.5 s in which nothing happened"):
+        await run_isolated(["sleep", "300"], timed, limits=ResourceLimits(300, 60))
     async with anyio.create_task_group() as group:
         group.start_soon(run_isolated, argv, left)
         while not (left / "beats").is_file():

@@ -202,6 +202,7 @@ async def test_a_test_that_proves_nothing_is_corrected_once_and_keeps_its_predic
 
     def second(request: Request) -> Response:
         shown.append(str(request.messages[0]))
+        assert "run_snippet" in {tool.name for tool in request.tools}  # to try an input first
         other_claim = written(claim="label() shouts", value="X")
         return writes(written(value="4 != 5"), other_claim)
 
