@@ -42,6 +42,7 @@ class Prediction(Struct, frozen=True):
     exception: str
     value: str
     oracle: str
+    claim: str = ""
 
 
 def is_as_predicted(predicted: Prediction, end: TestEnd) -> bool:
@@ -64,14 +65,24 @@ def passes_base(predicted: Prediction, end: TestEnd) -> bool:
 
 
 def require_as_predicted(
-    predicted: Prediction, side: str, end: TestEnd, paths: Collection[str], *, again: bool
-) -> None:
+    predicted: Prediction,
+    side: str,
+    end: TestEnd,
+    paths: Collection[str],
+    base: str,
+    *,
+    again: bool = False,
+) -> bool:
     """Check one run.
 
     Args:
         side: ``head`` or ``base``.
         paths: all files of both sides.
+        base: what the changed files hold in base.
         again: it is the side's second run.
+
+    Returns:
+        Whether it shows that something is gone, as the claim says.
 
     Raises:
         NoProof: with it, the test proves nothing.
@@ -88,33 +99,50 @@ def require_as_predicted(
                 f"head does not fail as predicted ({predicted.exception}, {predicted.value}), "
                 f"but so: {how[:400]}"
             )
-        _require_effect(predicted, end, paths)
-    elif not passes_base(predicted, end):
+        return _shows_removal(predicted, end, paths, base)
+    if not passes_base(predicted, end):
         if failed_as_predicted:
             raise NoProof("base fails the test in the same way", "not_introduced")
         raise NoProof(f"base does not pass the test: {how[:400]}")
+    return False
 
 
-def _require_effect(predicted: Prediction, end: TestEnd, paths: Collection[str]) -> None:
-    """Check what a failure of head shows.
+def _shows_removal(predicted: Prediction, end: TestEnd, paths: Collection[str], base: str) -> bool:
+    """Whether a failure of head shows that a name of base, or a parameter, is gone, as claimed.
 
     Raises:
-        NoProof: a name that is gone, or the test's own doing.
+        NoProof: that is not claimed, or the failure is the test's own doing.
     """
-    own = "missing_name" if end.exception in _MISSING_NAME else "gone"
-    missing = _TEXTS[own].search(end.message) or _TEXTS["gone"].search(end.message)
-    name = next(filter(None, missing.groups()), "") if missing else ""
-    if name and re.search(rf"\b{re.escape(name)}\b", predicted.test):
-        raise NoProof(f"it shows only that the name {name!r} is gone")
     if lacking := _TEXTS["lacking"].search(end.message):
         own, *names = lacking.groups()
         fake = rf"\bclass {own}(?:\(\))?:" if own else _TEXTS["fake"]
         if re.search(fake, predicted.test):
             name = next(filter(None, names))
             raise NoProof(f"it shows only what its own fake lacks: {name!r}")
+    kind = "missing_name" if end.exception in _MISSING_NAME else "gone"
+    missing = _TEXTS[kind].search(end.message) or _TEXTS["gone"].search(end.message)
+    name = next(filter(None, missing.groups()), "") if missing else ""
+    if name and re.search(rf"\b{re.escape(name)}\b", predicted.test):
+        if not _names(name, predicted.value, predicted.claim, base):
+            raise NoProof(f"it shows only that the name {name!r} is gone")
+        return True
     asserted = end.exception in _BY_ASSERTION or _TEXTS["nothing"].search(end.message)
-    if not (asserted or _is_of_project(end.trace, predicted.path, paths)):
+    if asserted or _is_of_project(end.trace, predicted.path, paths):
+        return False
+    refused = _TEXTS["refused"].search(end.message)
+    function, *parameters = refused.groups() if refused else ("",)
+    defined = rf"\b(?:def|class) {function}\b"
+    if (
+        not (function and _names(function, predicted.claim) and re.search(defined, base))
+        or not all(_names(one, predicted.value, predicted.claim) for one in parameters if one)
+        or re.search(defined, predicted.test)
+    ):
         raise NoProof(BY_ITSELF)
+    return True
+
+
+def _names(name: str, *texts: str) -> bool:
+    return all(re.search(rf"\b{re.escape(name)}\b", text) for text in texts)
 
 
 def _is_of_project(trace: str, test: str, paths: Collection[str]) -> bool:

@@ -21,6 +21,7 @@ from diffchecks.test_quality.proof_ends import (
     passes_base,
     require_as_predicted,
 )
+from diffchecks.test_quality.proof_python import ProofTestJob
 from diffchecks.test_quality.proof_runs import TestEnd
 from orchestrator.catalog.settings import Tests
 from orchestrator.code_review.agent_report_contracts import WrittenTest
@@ -87,7 +88,7 @@ class ProveFinding:
         self._tests, self._single, self._inputs = tests, single, inputs
         self._runs = 0
         self._trees: dict[SideName, ProofTree] = {}
-        self._paths: Sequence[str] = ()
+        self._paths, self._base = list[str](), ""
         self._known_versions: str | None = None
         seconds = 7 * WALL * min(tests.seconds, MAX_SECONDS) + 60
         self.spec = ToolSpec(PROVE_FINDING, self.about, inlined(PlacedTest), timeout=seconds)
@@ -158,12 +159,18 @@ class ProveFinding:
             parts = {"head": head, "base": [await side_files(workspace, "base", {})]}
             root = workspace.root / TREES
             self._trees = {side: ProofTree(parts[side], root, REPORT) for side in SIDES}
+        known, is_removal = (self._paths, self._base), False
         for _ in range(2):
             for side in reversed(SIDES):
                 ends[side].append(await self._run(side, proposed))
-                end = ends[side][-1][0]
-                require_as_predicted(predicted, side, end, self._paths, again=len(ends[side]) > 1)
-        return await self._not_tied(proposed, predicted)
+                end, again = ends[side][-1][0], len(ends[side]) > 1
+                is_removal |= require_as_predicted(predicted, side, end, *known, again=again)
+        untied = await self._not_tied(proposed, predicted)
+        if is_removal and untied:
+            raise NoProof(
+                f"it shows that something is gone, and the finding is elsewhere: {untied}"
+            )
+        return untied
 
     async def _not_tied(self, proposed: PlacedTest, predicted: Prediction) -> str:
         """Run the test on head with base's lines at its place; what that does not show.
@@ -214,11 +221,14 @@ class ProveFinding:
         require_test_path(proposed.path, runner, self._paths)
         paths = list(self._inputs.workspace.files)
         exported = [await self._inputs.workspace.side(side, paths) for side in SIDES]
+        roots = [str(side.root) for side, _ in exported]
+        changed = ProofTestJob("", "", paths).changed(roots[:1])
+        self._base = "\n".join(text for _, text in changed)
         job = {
             "text": proposed.test,
             "language": runner.language,
             "paths": paths,
-            "roots": [str(side.root) for side, _ in exported],
+            "roots": roots,
             "same": proposed.oracle == "same",
             "exception": proposed.exception,
             "value": proposed.value,
