@@ -54,7 +54,9 @@ class ProofTestJob(Struct, frozen=True):
     def search(self, table: Mapping[str, Any], code: str) -> Iterator[str]:
         """What is wrong with a code, apart from the inputs that it sets, and where."""
         predicted = re.escape(self.predicted) or "(?!)"
-        code = _without_inputs(re.compile("|".join(table["inputs"]), re.MULTILINE), code)
+        folders = {part for path in self.paths for part in path.split("/")}
+        own = [given for name, given in table["frameworks"].items() if name in folders]
+        code = _without_inputs(re.compile("|".join(table["inputs"] + own), re.MULTILINE), code)
         for problem in table["problems"]:
             for why, pattern in problem.items():
                 if matched := re.search(
@@ -81,7 +83,9 @@ _DISTINCT = re.compile(_PREDICTIONS["distinct"])
 _TABLE = read_yaml("proof_tests.yaml")["python"]
 _FILES = frozenset(_TABLE["files"])
 _REPLACING = frozenset({"setattr", "delattr", "patch", "object", "delitem", "setitem", "update"})
-_OWN_FILES = frozenset({"tmp_path", "tmpdir", "tmp_path_factory", "tempfile", "self.mktemp"})
+_OWN_FILES = frozenset(
+    {"tmp_path", "tmpdir", "tmp_path_factory", "tempfile", "self.mktemp", "pytester"}
+)
 _FILE_MODULES = frozenset({"os", "pathlib", "shutil", "io", "glob", "codecs", "zipfile"})
 _READS = frozenset(_TABLE["reads"])
 _NEVER_RAISED = frozenset({"", "Exception", "BaseException", "AssertionError"})

@@ -156,6 +156,17 @@ def test_a_test_that_is_nested_deeply_is_refused(tmp_path: Path, language: str) 
     assert why.startswith("does not parse: ")
 
 
+def test_a_test_framework_is_tested_with_its_own_parts() -> None:
+    text = (
+        "from _pytest.python import Module\n\ndef test_a(pytester):\n    pytester.makepyfile('')\n"
+    )
+    text += "    pytester.runpytest().assert_outcomes(passed=3)\n    assert Module.size() == 3\n"
+    for path, is_refused in (("src/_pytest/python.py", False), ("src/shop.py", True)):
+        assert bool(run({"text": text, "language": "python", "paths": [path]})) == is_refused, path
+    hint = "from _pytest.monkeypatch import MonkeyPatch\nimport shop\n\ndef test_a(monkeypatch: MonkeyPatch):\n"
+    assert run({"text": hint + "    assert shop.total() == 5\n", "language": "python"}) == []
+
+
 def test_a_refusal_quotes_what_matched() -> None:
     text = "def test_a():\n    assert  shop.session.call_count == 1\n"
     assert run({"text": text, "language": "python"}) == [
