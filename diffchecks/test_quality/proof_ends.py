@@ -107,6 +107,20 @@ def require_as_predicted(
     return False
 
 
+def require_imports(end: TestEnd) -> None:
+    """Check a run that does no more than import what a test of base imports.
+
+    Raises:
+        NoProof: it cannot, so no test of a finding would run.
+    """
+    found = _TEXTS["not_imported"].findall(end.message) if end.kind == "broken" else []
+    if found:
+        raise NoProof(
+            f"{LACKS}what base's own tests import ({' '.join(found[-1]).strip()}); "
+            "install or build it where `tests:` of base finds it"
+        )
+
+
 def _shows_removal(predicted: Prediction, end: TestEnd, paths: Collection[str], base: str) -> bool:
     """Whether a failure of head shows that a name of base, or a parameter, is gone, as claimed.
 

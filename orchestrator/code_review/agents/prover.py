@@ -7,6 +7,7 @@ runs the tests, and it alone decides what they prove.
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from posixpath import commonprefix
 
 from msgspec import convert, to_builtins
@@ -23,8 +24,8 @@ from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.tools.prove_finding import PROVE_FINDING, Place
-from orchestrator.code_review.tools.test_runners import RUNNERS, single_test
+from orchestrator.code_review.tools.prove_finding import PROVE_FINDING, Place, PlacedTest
+from orchestrator.code_review.tools.test_runners import RUNNERS, Runner, SingleTest, single_test
 from orchestrator.code_review.verdict.document_parts import BASE_FAILS, Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected
 from orchestrator.engine.canonical_json import digest
@@ -57,7 +58,9 @@ async def prove_findings(state: ReviewState) -> None:
     quotes = {one.fingerprint: one.evidence.quote for one in state.given.handed_over.claims}
     for finding, proofs in earlier:
         again = [
-            await _prove(state, finding, WrittenTest("", **shared_fields(proof, WrittenTest)))
+            await _prove(
+                state, PlacedTest(finding.fingerprint, **shared_fields(proof, WrittenTest))
+            )
             for proof in proofs
             if not why
         ]
@@ -89,7 +92,17 @@ def _earlier_tests(state: ReviewState) -> list[tuple[Finding, Sequence[Proof]]]:
 
 async def _write_tests(state: ReviewState, due: Sequence[Finding]) -> None:
     """Have the prover write tests, and correct once those that prove nothing yet."""
-    first = await _ask(state, "prove", due, {})
+    single, path, lines = await _nearest_test(state)
+    if why := await _base_lacks(state, single.runner, path, lines):
+        state.proof_note = f"no finding was proven by a test: {why}"
+        return
+    facts = {
+        "runner": single.runner.name,
+        "command": single.argv("TEST_FILE", "REPORT"),
+        "file_name": single.runner.example,
+        "example": {"path": path, "lines": lines[:EXAMPLE_LINES]} if path else None,
+    }
+    first = await _ask(state, "prove", due, {}, facts)
     lacking = [one.reason for some in first.values() for one in some if LACKS in one.reason]
     if lacking:
         state.proof_note = f"tests of findings did not run: {lacking[0]}"
@@ -100,7 +113,7 @@ async def _write_tests(state: ReviewState, due: Sequence[Finding]) -> None:
     }
     again = [one for one in due if unproven.get(one.fingerprint)]
     if again:
-        await _ask(state, "prove_again", again, unproven)
+        await _ask(state, "prove_again", again, unproven, facts)
 
 
 def findings_to_prove(state: ReviewState) -> list[Finding]:
@@ -138,9 +151,10 @@ async def _ask(
     part: str,
     findings: Sequence[Finding],
     earlier: Mapping[str, Sequence[Proof]],
+    facts: Mapping[str, object],
 ) -> Mapping[str, Sequence[Proof]]:
     """Run one task of the prover and its tests; the new proofs, by the finding's fingerprint."""
-    spec, facts = state.agent(str(state.given.settings.proofs.agent)), await _test_facts(state)
+    spec = state.agent(str(state.given.settings.proofs.agent))
     shown = [_shown(finding, earlier.get(finding.fingerprint, ())) for finding in findings]
     result = await ask_about(state, spec, part, findings, LINES_AROUND, tests=facts, findings=shown)
     if result.status != "ok":
@@ -157,7 +171,9 @@ async def _ask(
         if earlier and not before:
             state.proof_note = state.proof_note or DROPPED.format(tested.id)
             continue
-        proof = await _prove(state, tested, _with_prediction(test, before), _place_of(tested))
+        named = replace(_with_prediction(test, before), finding=tested.fingerprint)
+        placed = PlacedTest(**shared_fields(named, WrittenTest), place=_place_of(tested))
+        proof = await _prove(state, placed)
         found.setdefault(tested.fingerprint, []).append(proof)
     for finding in findings:  # one that the prover leaves out is not asked again
         state.proofs.setdefault(finding.fingerprint, ())
@@ -195,12 +211,9 @@ def _place_of(finding: Finding) -> Place:
     return Place(finding.path, finding.start_line, finding.end_line, is_of_base, names)
 
 
-async def _prove(
-    state: ReviewState, finding: Finding, test: WrittenTest, place: Place | None = None
-) -> Proof:
+async def _prove(state: ReviewState, test: PlacedTest) -> Proof:
     """Have the tool run a test; the executor journals it like any call."""
-    named = replace(test, finding=finding.fingerprint)
-    arguments = {**to_builtins(named), "place": to_builtins(place)}
+    arguments = to_builtins(test)
     key = Key("proofs", name=digest(arguments)[:16]).in_turn(1).tool_call(1, PROVE_FINDING)
     result = await state.call_tool(CODE, key, arguments)
     if result.refusal or not result.ok or result.data is None:
@@ -210,13 +223,13 @@ async def _prove(
     return convert(result.data, Proof)
 
 
-async def _test_facts(state: ReviewState) -> Mapping[str, object]:
-    """How tests are run here, and a test of base as an example."""
+async def _nearest_test(state: ReviewState) -> tuple[SingleTest, str, Sequence[str]]:
+    """How tests are run here, and a test of base near the change: path and lines, else empty."""
     tests = state.given.settings.tests
     assert tests is not None
     single = single_test(tests)
     assert single is not None
-    runner, workspace = single.runner, state.given.workspace
+    workspace = state.given.workspace
     listed = await workspace.contents.paths("base")
     tops = [file.path.split("/") for file in workspace.change.files]
 
@@ -227,12 +240,18 @@ async def _test_facts(state: ReviewState) -> Mapping[str, object]:
 
     examples = sorted(filter(single.is_test, listed), key=nearness)
     lines = await read_lines(workspace, "base", examples[0]) if examples else []
-    return {
-        "runner": runner.name,
-        "command": single.argv("TEST_FILE", "REPORT"),
-        "file_name": runner.example,
-        "example": {"path": examples[0], "lines": lines[:EXAMPLE_LINES]} if examples else None,
-    }
+    return single, examples[0] if examples else "", lines
+
+
+async def _base_lacks(state: ReviewState, runner: Runner, path: str, lines: Sequence[str]) -> str:
+    """Why no test would run: what a test of base imports and the environment lacks; else empty."""
+    if not (path and runner.rest):
+        return ""
+    text = "\n".join(re.findall(runner.imports, "\n".join(lines))) + runner.rest
+    own = str(PurePosixPath(path).with_name(PurePosixPath(runner.example).name))
+    words = ("base", "base's tests run", own, text, "AssertionError", "none")
+    proof = await _prove(state, PlacedTest(*words, only_imports=True))
+    return proof.reason if LACKS in proof.reason else ""
 
 
 def _shown(finding: Finding, earlier: Sequence[Proof]) -> Mapping[str, object]:

@@ -20,6 +20,7 @@ from diffchecks.test_quality.proof_ends import (
     is_as_predicted,
     passes_base,
     require_as_predicted,
+    require_imports,
 )
 from diffchecks.test_quality.proof_python import ProofTestJob
 from diffchecks.test_quality.proof_runs import TestEnd
@@ -74,9 +75,14 @@ class Place(Struct, frozen=True):
 
 
 class PlacedTest(WrittenTest, frozen=True):
-    """A test, and what it has to rest on; None: that is known."""
+    """A test, and what it has to rest on; None: that is known.
+
+    Attributes:
+        only_imports: the text is code's own, to see whether base's tests can run at all.
+    """
 
     place: Place | None = None
+    only_imports: bool = False
 
 
 class ProveFinding:
@@ -150,7 +156,8 @@ class ProveFinding:
         Returns:
             What the runs do not show.
         """
-        await self._require_honest(proposed)
+        if not proposed.only_imports:
+            await self._require_honest(proposed)
         predicted = Prediction(**shared_fields(proposed, Prediction))
         workspace = self._inputs.workspace
         if not self._trees:
@@ -159,6 +166,9 @@ class ProveFinding:
             parts = {"head": head, "base": [await side_files(workspace, "base", {})]}
             root = workspace.root / TREES
             self._trees = {side: ProofTree(parts[side], root, REPORT) for side in SIDES}
+        if proposed.only_imports:
+            require_imports((await self._run("base", proposed))[0])
+            return ""
         known, is_removal = (self._paths, self._base), False
         for _ in range(2):
             for side in reversed(SIDES):

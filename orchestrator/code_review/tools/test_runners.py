@@ -26,6 +26,8 @@ class Runner(Struct, frozen=True):
     language: str
     format: str
     example: str
+    imports: str = ""
+    rest: str = ""
 
 
 RUNNERS = convert(read_table(__file__, "test_runners.yaml"), tuple[Runner, ...])

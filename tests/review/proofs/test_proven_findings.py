@@ -241,6 +241,25 @@ async def test_a_package_that_the_tests_lack_is_said_and_not_corrected(
     assert [agent.agent for agent in verdict.agents] == ["generalist", "prover"]
 
 
+@pytest.mark.parametrize("name", ["shop._version", "shop"])
+async def test_where_base_is_not_built_no_prover_is_asked_and_it_is_said_once(
+    namespaces: None, tmp_path: Path, name: str
+) -> None:
+    needs = (
+        f"from {name} import (\n    total,\n)\n\n\ndef test_shop():\n    assert total([2]) == 2\n"
+    )
+    replies = [writes(written(finding="F2"))] if name == "shop" else []
+    verdict = await reviewed(tmp_path, *replies, base={"tests/test_shop.py": needs})
+    asked = [agent.agent for agent in verdict.agents]
+    notes = [note for note in verdict.change.notes if "proven by a test" in note]
+    if name == "shop":
+        assert (notes, only(verdict).support) == ([], "proven")
+        return
+    (note,) = notes
+    assert "lacks what base's own tests import (No module named 'shop._version'" in note
+    assert asked == ["generalist"]
+
+
 async def test_a_verified_claim_whose_test_passes_on_head_is_a_claim(tmp_path: Path) -> None:
     verdict = await reviewed(tmp_path, more={})
     for reason, support in (
