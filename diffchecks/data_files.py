@@ -43,6 +43,12 @@ def read_names(kind: str) -> frozenset[str]:
 
 
 @cache
+def read_patterns(part: str) -> Mapping[str, re.Pattern[str]]:
+    """The regular expressions of a module in ``tables/code_patterns.yaml``, by their names."""
+    return {name: re.compile(text) for name, text in read_yaml("code_patterns.yaml")[part].items()}
+
+
+@cache
 def read_map(name: str, kind: str) -> Mapping[str, str]:
     """A map in a table: each word of a key, between white space, with the key's value."""
     rows = read_yaml(name)[kind].items()

@@ -1,11 +1,11 @@
 """Manifests of Maven and Gradle: packages, versions and repositories."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
 from diffchecks.check_io import load_toml
+from diffchecks.data_files import read_patterns
 from diffchecks.dependencies.package_sources import (
     Dependency,
     Manifest,
@@ -16,34 +16,11 @@ from diffchecks.dependencies.package_sources import (
 )
 
 _ECOSYSTEM = "Maven"
-_PUBLIC = re.compile(
-    r"https://(?:repo1?\.maven\.(?:apache\.)?org|maven\.google\.com|dl\.google\.com|plugins\.gradle\.org)\b"
-)
-_PROPERTY = re.compile(r"\$\{([\w.-]+)\}")
+_PATTERNS = read_patterns("jvm_manifests")
 _PLUGINS = "org.apache.maven.plugins"
 _MAX_NESTED = 200
 
-_COORDINATES = re.compile(
-    r"""["']([A-Za-z][\w.-]*:[A-Za-z][\w.-]*):([^"':@\s]+)(?:[:@][^"']*)?["']"""
-)
-_PLUGIN = re.compile(
-    r"""\bid\s*\(?\s*["']([\w.-]+)["']\s*\)?\s*version\s*\(?\s*["']([^"'$]+)["']"""
-)
-_MAP = re.compile(
-    r"""\bgroup\s*[:=]\s*["']([\w.-]+)["']\s*,\s*name\s*[:=]\s*["']([\w.-]+)["']"""
-    r"""(?:\s*,\s*version\s*[:=]\s*["']([^"']+)["'])?"""
-)
-_GIVEN = re.compile(r"""\b(?!(?:group|name|version)\s*:)(\w+)["']?\s*[=:]\s*["']([\w.+-]+)["']""")
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(?:\w+\.)*(\w+)\})")
-_REPOSITORY = re.compile(
-    r"""\bmaven\s*(?:\{[^{}]*?\b(?:url|setUrl)\b[\s=(]*(?:uri\s*\(\s*)?|\(\s*)["']([^"']+)["']"""
-)
-_UNPROTECTED = re.compile(r"\b((?:isA|a)llowInsecureProtocol)\b\s*(?:=\s*|\(\s*)?true")
-_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)|(?<!:)//[^\n]*")
-_BRACE = re.compile(r"[{}]")
-_PUBLISHING = re.compile(r"\bpublishing\s*\Z")
 _NEAR = 40  # characters before a brace that name its block
-_DYNAMIC = re.compile(r"\+$|^latest\.|-SNAPSHOT$|^(?:LATEST|RELEASE)$")
 
 
 class _Builder(ElementTree.TreeBuilder):
@@ -105,7 +82,7 @@ def _of_pom(scope: ElementTree.Element, defined: Mapping[str, str]) -> Iterator[
         group = _resolve(_text(element, "groupId"), defined) or _PLUGINS
         artifact = _resolve(_text(element, "artifactId"), defined)
         written = _text(element, "version")
-        version, called = _resolve(written, defined), _PROPERTY.fullmatch(written)
+        version, called = _resolve(written, defined), _PATTERNS["property"].fullmatch(written)
         is_sibling = written == "${project.version}" and group == defined["project.groupId"]
         if artifact and "$" not in group + artifact and not is_sibling:
             yield _dependency(
@@ -119,7 +96,7 @@ def _of_pom(scope: ElementTree.Element, defined: Mapping[str, str]) -> Iterator[
 
 def _resolve(text: str, defined: Mapping[str, str]) -> str:
     """A text with its properties substituted, as far as the file defines them."""
-    return _PROPERTY.sub(lambda found: defined.get(found[1], found[0]), text)
+    return _PATTERNS["property"].sub(lambda found: defined.get(found[1], found[0]), text)
 
 
 def _repositories(scope: ElementTree.Element) -> Iterator[SourceSetting]:
@@ -131,37 +108,40 @@ def _repositories(scope: ElementTree.Element) -> Iterator[SourceSetting]:
 
 
 def _repository(url: str) -> Iterator[SourceSetting]:
-    yield from registry("repository", url, "" if _PUBLIC.match(url) else "registry")
+    yield from registry("repository", url, "" if _PATTERNS["public"].match(url) else "registry")
 
 
 def _dependency(
     name: str, written: str, version: str, path: str = "", version_name: str = ""
 ) -> Dependency:
     """A dependency; a version that each build resolves again has no upper bound."""
-    spec = "*" if _DYNAMIC.search(version) else version
+    spec = "*" if _PATTERNS["dynamic"].search(version) else version
     return Dependency(name, written, spec, path, version_name)
 
 
 def gradle(text: str) -> Manifest:
     """Read a Gradle build or settings file in Groovy or Kotlin, by pattern."""
-    code = _COMMENT.sub("", text)
-    given = dict(_GIVEN.findall(code))
-    packages = [*_COORDINATES.findall(code), *_PLUGIN.findall(code)]
+    code = _PATTERNS["comment"].sub("", text)
+    given = dict(_PATTERNS["given"].findall(code))
+    packages = [*_PATTERNS["coordinates"].findall(code), *_PATTERNS["plugin"].findall(code)]
     named = [(name, name, version) for name, version in packages]
-    named += [(f"{group}:{name}", name, version) for group, name, version in _MAP.findall(code)]
+    named += [
+        (f"{group}:{name}", name, version)
+        for group, name, version in _PATTERNS["map"].findall(code)
+    ]
     found = [one for each in named if (one := _of_build(*each, given))]
-    urls = _REPOSITORY.findall(_without_publishing(code))
+    urls = _PATTERNS["repository"].findall(_without_publishing(code))
     settings = [setting for url in urls for setting in _repository(url)]
     settings += [
         insecure(option, f"{option}: packages may be downloaded unprotected")
-        for option in _UNPROTECTED.findall(code)
+        for option in _PATTERNS["unprotected"].findall(code)
     ]
     return manifest(_ECOSYSTEM, found, settings=settings)
 
 
 def _of_build(name: str, written: str, version: str, given: Mapping[str, str]) -> Dependency | None:
     """A dependency whose version may be a variable; None if its value is unknown."""
-    used = _VARIABLE.fullmatch(version)
+    used = _PATTERNS["variable"].fullmatch(version)
     called = (used[1] or used[2]) if used else ""
     version = given.get(called, version)
     return None if "$" in version else _dependency(name, written, version, version_name=called)
@@ -170,12 +150,12 @@ def _of_build(name: str, written: str, version: str, given: Mapping[str, str]) -
 def _without_publishing(code: str) -> str:
     """A program without its blocks for publishing packages."""
     kept, depth, first = [], 0, 0
-    for brace in _BRACE.finditer(code):
+    for brace in _PATTERNS["brace"].finditer(code):
         at = brace.start()
         if depth:
             depth += 1 if brace[0] == "{" else -1
             first = at + 1
-        elif brace[0] == "{" and _PUBLISHING.search(code[max(0, at - _NEAR) : at]):
+        elif brace[0] == "{" and _PATTERNS["publishing"].search(code[max(0, at - _NEAR) : at]):
             kept.append(code[first:at])
             depth = 1
     return "".join([*kept, "" if depth else code[first:]])

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks.check_io import Gap, load_toml
+from diffchecks.data_files import read_patterns
 
 URL = re.compile(r"[a-z][a-z0-9+.-]*://|git@", re.IGNORECASE)
 
@@ -55,29 +56,9 @@ def digests(*found: Any) -> tuple[str, ...]:
     return tuple(sorted({str(digest) for digest in found if digest}))
 
 
-# ``name@npm:other@range`` is another package under this name.
-_YARN_HEAD = re.compile(r'^(?:\? )?"?(@?[^@\s"]+)@(?:npm:(@?[^@\s"]+)@)?[^\n]*?[":]$')
-_YARN_FIELD = re.compile(
-    r'^  "?(version|resolved|integrity|resolution|checksum)"?:? "?([^"\n]+)"?$'
-)
+_PATTERNS = read_patterns("lock_file_entries")
 _YARN_LOCAL = frozenset({"file", "link", "portal", "workspace"})
 _ARCHIVES = "//codeload.github.com/"  # of commits
-_PNPM_OLD_KEY = re.compile(r"((?:@[^/]+/)?[^/@]+)/(\d[^_(]*)")
-_PNPM_FIELD = re.compile(
-    r"\b(integrity|tarball|requiresBuild|repo|directory):\s*['\"]?([^,}'\"\s]+)"
-)
-_PNPM_INNER = re.compile(r"  [^\s#:]")
-_PNPM_9 = re.compile(r"lockfileVersion: ['\"]?9")
-_GEM_SECTION = re.compile(r"[A-Z][A-Z ]*")
-_GEM_SOURCE = re.compile(r"^  remote: (\S+)$")
-_GEM = re.compile(r"^    ([\w.-]+) \(([^)]+)\)$")
-_GEM_DIGEST = re.compile(r"^  ([\w.-]+) \(([^)]+)\)(?: (\S+))?$")
-_GO_SUM = re.compile(r"(\S+) (v\S+) (h1:\S+)")
-_GRADLE = re.compile(r"([\w.-]+:[\w.-]+):([^=:\s]+)=\S*")
-_PROPERTY = re.compile(r"^\s*(distribution\w+)\s*[=:]\s*(\S+)\s*$", re.MULTILINE)
-_DISTRIBUTION = re.compile(r"([\w-]+?)-(\d[\w.-]*?)(?:-(?:bin|all))?\.zip")
-_HASHED = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^]]*\])?\s*===?\s*([^\s;\\]+)")
-_HASH = re.compile(r"--hash[=\s]+(\w+:\w+)")
 
 
 class MalformedError(Exception):
@@ -95,7 +76,7 @@ def yarn(text: str) -> Iterator[LockEntry]:
         if line.count('"') % 2:
             raise MalformedError(number, "has a quote that is not closed")
         if line[:1] in {"", " ", "#"} or line == ":":
-            if field := _YARN_FIELD.match(line):
+            if field := _PATTERNS["yarn_field"].match(line):
                 fields[field[1]] = field[2]
             continue
         if name and "version" not in fields:
@@ -103,7 +84,7 @@ def yarn(text: str) -> Iterator[LockEntry]:
         # What is patched has an entry of its own.
         if name and "@patch:" not in fields.get("resolution", ""):
             yield _yarn_entry(name, fields)
-        head = _YARN_HEAD.match(line)
+        head = _PATTERNS["yarn_head"].match(line)
         if head is None and line != "__metadata:":
             raise MalformedError(number, "names no package")
         name, begins = (head[2] or head[1]) if head else "", number
@@ -131,7 +112,7 @@ def pnpm(text: str) -> Iterator[LockEntry]:
     for number, raw in enumerate([*text.split("\n"), "end:"], 1):
         line = raw.rstrip()
         outer = line[:1] not in {"", " ", "#", "-"}
-        inner = sections[-1] == "packages" and bool(_PNPM_INNER.match(line))
+        inner = sections[-1] == "packages" and bool(_PATTERNS["pnpm_inner"].match(line))
         if not (outer or inner):
             block.append(line)
             continue
@@ -144,17 +125,21 @@ def pnpm(text: str) -> Iterator[LockEntry]:
             key = line.strip().removeprefix("? ").removesuffix(":").strip("'\"")
         else:
             raise MalformedError(number, "names no package")
-    if _PNPM_9.search(text[:200]) and "packages" in sections and "snapshots" not in sections:
+    if (
+        _PATTERNS["pnpm_9"].search(text[:200])
+        and "packages" in sections
+        and "snapshots" not in sections
+    ):
         raise MalformedError(text.count("\n") + 1, "ends the file before its snapshots")
 
 
 def _pnpm_entry(key: str, begins: int, block: str) -> LockEntry:
     if "resolution:" not in block:
         raise MalformedError(begins, "begins a package without a resolution")
-    found = _PNPM_FIELD.findall(block)
+    found = _PATTERNS["pnpm_field"].findall(block)
     fields = dict(found)
     key = key.removeprefix("/").partition("(")[0]
-    old = _PNPM_OLD_KEY.match(key)
+    old = _PATTERNS["pnpm_old_key"].match(key)
     # The first letter may be the @ of a scope.
     name, _, version = key[1:].partition("@")
     name, version = old.groups() if old else (key[:1] + name, version)
@@ -174,7 +159,7 @@ def _pnpm_entry(key: str, begins: int, block: str) -> LockEntry:
 def go_sum(text: str) -> Iterator[LockEntry]:
     """Read a go.sum."""
     for number, line in enumerate(text.split("\n"), 1):
-        found = _GO_SUM.fullmatch(line.rstrip())
+        found = _PATTERNS["go_sum"].fullmatch(line.rstrip())
         if found:
             yield LockEntry(found[1], found[2], "", (found[3],))
         elif line.strip():
@@ -185,7 +170,7 @@ def gradle(text: str) -> Iterator[LockEntry]:
     """Read a gradle.lockfile."""
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()
-        found = _GRADLE.fullmatch(line)
+        found = _PATTERNS["gradle"].fullmatch(line)
         if found:
             yield LockEntry(found[1], found[2], exempt=True)
         elif line and not line.startswith(("#", "empty=")):
@@ -194,11 +179,11 @@ def gradle(text: str) -> Iterator[LockEntry]:
 
 def wrapper(text: str) -> Iterator[LockEntry]:
     """Read the properties of a Gradle or Maven wrapper: the build tool that it downloads."""
-    found = dict(_PROPERTY.findall(text))
+    found = dict(_PATTERNS["property"].findall(text))
     url = found.get("distributionUrl", "").replace("\\:", ":")
     if not url:
         raise MalformedError(1, "names no distribution")
-    named = _DISTRIBUTION.search(url)
+    named = _PATTERNS["distribution"].search(url)
     name, version = named.groups() if named else ("distributionUrl", "")
     yield LockEntry(name, version, url, digests(found.get("distributionSha256Sum")))
 
@@ -210,18 +195,18 @@ def gems(text: str) -> Iterator[LockEntry]:
     known = {
         (found[1], found[2]): found[3] or ""
         for line in text.partition("\nCHECKSUMS\n")[2].split("\n")
-        if (found := _GEM_DIGEST.match(line))
+        if (found := _PATTERNS["gem_digest"].match(line))
     }
     section, sources = "", list[str]()
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.rstrip("\r")
         if line[:1].strip():
             section, sources = line, []
-            if not _GEM_SECTION.fullmatch(line):
+            if not _PATTERNS["gem_section"].fullmatch(line):
                 raise MalformedError(number, "names no section")
-        elif found := _GEM_SOURCE.match(line):
+        elif found := _PATTERNS["gem_source"].match(line):
             sources.append(found[1])  # a gem may come from any of a section's
-        elif found := _GEM.match(line):
+        elif found := _PATTERNS["gem"].match(line):
             digest = digests(known.get((found[1], found[2])))
             exempt, git = section != "GEM" or not known, section == "GIT"
             first, *others = sources or [""]
@@ -239,12 +224,10 @@ def requirements(text: str) -> Iterator[LockEntry]:
 def pinned(text: str) -> Iterator[LockEntry]:
     """Read the exact versions of a requirements file, with their hashes if they have any."""
     for line in re.sub(r"\\\r?\n", " ", text).split("\n"):
-        if found := _HASHED.match(line):
-            yield LockEntry(found[1], found[2], "", digests(*_HASH.findall(line)))
+        if found := _PATTERNS["hashed"].match(line):
+            yield LockEntry(found[1], found[2], "", digests(*_PATTERNS["hash"].findall(line)))
 
 
-_JSON_COMMA = re.compile(r"(\"(?:[^\"\\]|\\.?)*(?:\"|\Z))|,(?=\s*[}\]])", re.DOTALL)
-"""Strings, of which one without an end goes on to the text's, and needless commas."""
 AGAIN = "lock it again with its package manager"
 
 
@@ -354,7 +337,7 @@ def _pylock(text: str) -> Iterator[LockEntry]:
 
 def _bun(text: str) -> Iterator[LockEntry]:
     """bun.lock: JSON with commas before closing brackets."""
-    strict = _JSON_COMMA.sub(lambda found: found[1] or "", text)
+    strict = _PATTERNS["json_comma"].sub(lambda found: found[1] or "", text)
     for given in json.loads(strict)["packages"].values():
         name, _, version = str(given[0]).rpartition("@")
         local = version.startswith(("workspace:", "file:", "link:"))

@@ -12,17 +12,12 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from diffchecks.check_io import Gap, load_toml
+from diffchecks.data_files import read_patterns
 from diffchecks.dependencies import jvm_manifests, package_sources
 from diffchecks.dependencies.lock_file_entries import LockEntry
 from diffchecks.dependencies.package_sources import Dependency, Manifest, manifest
 
-_REQUIREMENTS = re.compile(
-    r"(?:.*/)?(?:[\w.-]*requirements[\w.-]*|requirements/[\w.-]+)\.(?:txt|in)", re.DOTALL
-)
-_PEP508 = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^]]*\])?\s*(@\s*\S+|[^;#]*)")
-_GO_REQUIRE = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w.-]+/\S+)\s+(v\S+)(?!\S|\s+=>)")
-_GO_MODULE = re.compile(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
-_GO_LOCAL = re.compile(r"^\s*(?:replace\s+)?(\S+)(?:\s+v\S+)?\s+=>\s+\.{0,2}/", re.MULTILINE)
+_PATTERNS = read_patterns("manifests")
 MEMBERS = ("package.json", "pyproject.toml", "Cargo.toml", "pom.xml", "go.mod")
 """Manifests that name the package which they describe."""
 _NPM_GROUPS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
@@ -33,21 +28,9 @@ _COMPOSER_HOOKS = (
     *("pre-install-cmd", "post-install-cmd", "pre-update-cmd", "post-update-cmd"),
     *("pre-autoload-dump", "post-autoload-dump"),
 )
-_PROGRAM = re.compile(
-    r"\b(?:node|deno|bun|npx|python3?|perl|ruby|(?:bash|zsh|sh)|curl|wget|powershell)\s|\./"
-)
-_GEM = re.compile(
-    r"""\s*(?:gem|\w+\.add_(?:runtime_|development_)?dependency)[\s(]+["']([\w.-]+)["']"""
-    r"""(?:\s*,\s*["']([^"']+)["'])?"""
-)
 _GEMSPEC = ".gemspec"
 _GRADLE = (".gradle", ".gradle.kts")
-_GEM_SOURCE = re.compile(r"""\b(?:git|github|gitlab|bitbucket)(?::|"?\s*=>)\s*["']([^"']+)["']""")
-_GEM_PATH = re.compile(r"""\bpath(?::|"?\s*=>)""")
-_GEM_PATHS = re.compile(r"([ \t]*)path\b.*\bdo\b")
-_GEM_REFERENCE = re.compile(r"""\b(?:ref|tag|branch)(?::|"?\s*=>)\s*["']([^"']+)["']""")
 _SETUP_LISTS = ("install_requires", "setup_requires", "tests_require")
-_NPM_HOST = re.compile(r"^(?:[\w-]+/[\w.-]+(?:#.*)?$|(?:git|github|gitlab|bitbucket|https?)[+:])")
 
 
 def is_manifest(path: str) -> bool:
@@ -55,7 +38,7 @@ def is_manifest(path: str) -> bool:
     name = path.rpartition("/")[2]
     return (
         name in _READERS
-        or bool(_REQUIREMENTS.fullmatch(path))
+        or bool(_PATTERNS["requirements"].fullmatch(path))
         or name.endswith((_GEMSPEC, *_GRADLE))
     )
 
@@ -76,7 +59,7 @@ def read_manifest(path: str, text: str) -> Manifest:
 
 
 def _python(requirement: str) -> Dependency | None:
-    match = _PEP508.match(requirement)
+    match = _PATTERNS["pep508"].match(requirement)
     if match is None:
         return None
     written, rest = match.group(1), match.group(2).strip()
@@ -171,21 +154,25 @@ def _npm(text: str) -> Manifest:
         for name, spec in document.get(group, {}).items():
             if spec.startswith(_NPM_LOCAL):
                 continue
-            elsewhere = bool(_NPM_HOST.match(spec))
+            elsewhere = bool(_PATTERNS["npm_host"].match(spec))
             found.append(
                 Dependency(name, name, "" if elsewhere else spec, spec if elsewhere else "")
             )
     scripts = document.get("scripts", {})
     hooks = {name: scripts[name] for name in _NPM_HOOKS if name in scripts}
     # It also runs in a checkout, usually to build the package or to set up git hooks.
-    if _PROGRAM.search(scripts.get("prepare", "")):
+    if _PATTERNS["program"].search(scripts.get("prepare", "")):
         hooks["prepare"] = scripts["prepare"]
     return manifest("npm", found, hooks, own_name=document.get("name"))
 
 
 def _go(text: str) -> Manifest:
-    lines = (_GO_REQUIRE.match(line) for line in text.split("\n") if "// indirect" not in line)
-    local = set(_GO_LOCAL.findall(text))
+    lines = (
+        _PATTERNS["go_require"].match(line)
+        for line in text.split("\n")
+        if "// indirect" not in line
+    )
+    local = set(_PATTERNS["go_local"].findall(text))
     return manifest(
         "Go",
         (
@@ -194,15 +181,15 @@ def _go(text: str) -> Manifest:
             if match and match.group(1) not in local
         ),
         settings=package_sources.go_replacements(text),
-        own_name=module[1] if (module := _GO_MODULE.search(text)) else "",
+        own_name=module[1] if (module := _PATTERNS["go_module"].search(text)) else "",
     )
 
 
 def go_modules(text: str) -> Iterator[LockEntry]:
     """Every module that a go.mod requires from elsewhere, including indirect ones."""
-    local = set(_GO_LOCAL.findall(text))
+    local = set(_PATTERNS["go_local"].findall(text))
     for line in text.split("\n"):
-        if (match := _GO_REQUIRE.match(line)) and match[1] not in local:
+        if (match := _PATTERNS["go_require"].match(line)) and match[1] not in local:
             yield LockEntry(match[1], match[2])
 
 
@@ -222,7 +209,9 @@ def _composer(text: str) -> Manifest:
         if not any(fnmatchcase(name.rpartition("/")[2], path) for path in filter(None, local))
     )
     scripts = {name: _script(document, name) for name in _COMPOSER_HOOKS}
-    hooks = {name: command for name, command in scripts.items() if _PROGRAM.search(command)}
+    hooks = {
+        name: command for name, command in scripts.items() if _PATTERNS["program"].search(command)
+    }
     settings = package_sources.composer(document)
     return manifest("Packagist", found, hooks, settings, document.get("name"))
 
@@ -236,15 +225,15 @@ def _script(document: Mapping[str, Any], name: str) -> str:
 def _gemfile(text: str) -> Manifest:
     found, end_of_paths = [], ""
     for line in text.split("\n"):
-        if block := _GEM_PATHS.match(line):
+        if block := _PATTERNS["gem_paths"].match(line):
             end_of_paths = f"{block[1]}end"
         elif line.rstrip() == end_of_paths:
             end_of_paths = ""
-        match = _GEM.match(line)
-        if match and not end_of_paths and not _GEM_PATH.search(line, match.end()):
+        match = _PATTERNS["gem"].match(line)
+        if match and not end_of_paths and not _PATTERNS["gem_path"].search(line, match.end()):
             options = line[match.end() :]
-            source = _GEM_SOURCE.search(options)
-            reference = _GEM_REFERENCE.search(options)
+            source = _PATTERNS["gem_source"].search(options)
+            reference = _PATTERNS["gem_reference"].search(options)
             where = source[1] + (f"@{reference[1]}" if reference else "") if source else ""
             found.append(Dependency(match[1], match[1], match[2] or "", where))
     return manifest("RubyGems", found, settings=package_sources.bundler(text))

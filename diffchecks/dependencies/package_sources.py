@@ -6,7 +6,9 @@ from typing import Any
 
 from msgspec import Struct
 
-_UNENCRYPTED = re.compile(r"(?:\w+\+)?(?:http|ftp)://(?!localhost\b|127\.|\[::1\])", re.IGNORECASE)
+from diffchecks.data_files import read_patterns
+
+_PATTERNS = read_patterns("package_sources")
 
 
 class Dependency(Struct, frozen=True):
@@ -81,7 +83,7 @@ def registry(option: str, url: str, code: str = "") -> Iterator[SourceSetting]:
         option: the option that names it.
         code: of the finding if it is encrypted; empty: none.
     """
-    if _UNENCRYPTED.match(url):
+    if _PATTERNS["unencrypted"].match(url):
         yield insecure(url, f"{option} {url}: packages are downloaded without encryption")
     elif code:
         index = "another index" if code == "extra-index" else "this registry"
@@ -93,34 +95,14 @@ def insecure(written: str, message: str) -> SourceSetting:
     return SourceSetting("insecure-registry", written, message)
 
 
-_PIP_OPTION = re.compile(
-    r"^\s*--?(extra-index-url|index-url|find-links|trusted-host|i|f)[\s=]+(\S+)", re.MULTILINE
-)
-_PIP_SETTING = re.compile(
-    r"^\s*(extra-index-url|index-url|find-links|trusted-host)\s*=\s*(\S+)", re.MULTILINE
-)
-_NPM_REGISTRY = re.compile(r'^\s*"?((?:@[\w.-]+:)?registry)"?[\s=]+"?([^\s"]+)', re.MULTILINE)
-_NPM_UNVERIFIED = re.compile(r'^\s*"?strict-ssl"?[\s=]+"?false', re.MULTILINE)
-_YARN_REGISTRY = re.compile(
-    r"^\s*(npmRegistryServer|npmPublishRegistry):\s*[\"']?([^\s\"']+)", re.MULTILINE
-)
-_YARN_UNVERIFIED = re.compile(r"^\s*(enableStrictSsl:\s*false|unsafeHttpWhitelist:)", re.MULTILINE)
-_NPM_HOSTS = re.compile(r"https://registry\.(?:npmjs\.org|yarnpkg\.com)\b")
-_GO_REPLACEMENT = re.compile(
-    r"^\s*(?:replace\s+)?(\S+)(?:\s+v\S+)?\s+=>\s+([^\s./]\S*)", re.MULTILINE
-)
-_GEM_SOURCE = re.compile(r"""^\s*source[\s(]+["']([^"']+)["']\)?\s*(do\b)?""", re.MULTILINE)
-_GEM_OPTION = re.compile(r"""\bsource(?::|\s*=>)\s*["'](http:[^"']+)["']""")
-
-
 def pip_options(text: str) -> Iterator[SourceSetting]:
     """Options in a requirements file."""
-    return _pip(_PIP_OPTION, text, "--")
+    return _pip(_PATTERNS["pip_option"], text, "--")
 
 
 def pip_configuration(text: str) -> Manifest:
     """A pip.conf."""
-    return manifest("PyPI", settings=_pip(_PIP_SETTING, text, ""))
+    return manifest("PyPI", settings=_pip(_PATTERNS["pip_setting"], text, ""))
 
 
 def _pip(pattern: re.Pattern[str], text: str, dashes: str) -> Iterator[SourceSetting]:
@@ -161,10 +143,10 @@ def pipenv(document: Mapping[str, Any]) -> Iterator[SourceSetting]:
 def npmrc(text: str) -> Manifest:
     """An .npmrc, also of pnpm, or a .yarnrc of Yarn 1."""
     found: list[SourceSetting] = []
-    for option, url in _NPM_REGISTRY.findall(text):
-        known = option != "registry" or _NPM_HOSTS.match(url)
+    for option, url in _PATTERNS["npm_registry"].findall(text):
+        known = option != "registry" or _PATTERNS["npm_hosts"].match(url)
         found += registry(option, url, "" if known else "registry")
-    if _NPM_UNVERIFIED.search(text):
+    if _PATTERNS["npm_unverified"].search(text):
         found.append(insecure("strict-ssl", "strict-ssl is off: no certificate is verified"))
     return manifest("npm", settings=found)
 
@@ -172,9 +154,9 @@ def npmrc(text: str) -> Manifest:
 def yarnrc(text: str) -> Manifest:
     """A .yarnrc.yml."""
     found: list[SourceSetting] = []
-    for option, url in _YARN_REGISTRY.findall(text):
-        found += registry(option, url, "" if _NPM_HOSTS.match(url) else "registry")
-    for written in _YARN_UNVERIFIED.findall(text):
+    for option, url in _PATTERNS["yarn_registry"].findall(text):
+        found += registry(option, url, "" if _PATTERNS["npm_hosts"].match(url) else "registry")
+    for written in _PATTERNS["yarn_unverified"].findall(text):
         option = written.partition(":")[0]
         found.append(insecure(option, f"{option}: packages are downloaded unprotected"))
     return manifest("npm", settings=found)
@@ -196,15 +178,15 @@ def composer(document: Mapping[str, Any]) -> Iterator[SourceSetting]:
 def bundler(text: str) -> Iterator[SourceSetting]:
     """Sources of a Gemfile; with two global sources, either may provide a gem."""
     count = 0
-    for url, block in _GEM_SOURCE.findall(text):
+    for url, block in _PATTERNS["gem_source"].findall(text):
         count += not block
         yield from registry("source", url, "extra-index" if count > 1 and not block else "")
-    for url in _GEM_OPTION.findall(text):
+    for url in _PATTERNS["gem_option"].findall(text):
         yield from registry("source", url)
 
 
 def go_replacements(text: str) -> Iterator[SourceSetting]:
     """Modules that a go.mod replaces with another module, not with a directory."""
-    for module, other in _GO_REPLACEMENT.findall(text):
+    for module, other in _PATTERNS["go_replacement"].findall(text):
         if other != module:  # otherwise it only pins a version
             yield SourceSetting("replaced", other, f"{module} is replaced by {other}")

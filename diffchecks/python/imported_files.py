@@ -5,7 +5,6 @@ layouts, namespace packages, several projects in one tree), but it is one module
 """
 
 import ast
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
@@ -13,16 +12,11 @@ from importlib.util import find_spec
 
 from msgspec import Struct
 
+from diffchecks.data_files import read_patterns
+
 _SUFFIXES = (".py", "/__init__.py", ".pyi", "/__init__.pyi")
 _SOURCE_DIRECTORIES = ("src", "lib", "python")
-_QUICK = re.compile(
-    r"^(?P<indent>[ \t]*)(?:"
-    r"from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import\b"
-    r"[ \t]*(?P<names>\([^)]*\)|(?:[^\n;\\]|\\\n)*)"
-    r"|import[ \t]+(?P<plain>(?:[^\n;\\]|\\\n)+))",
-    re.MULTILINE,
-)
-_COMMENT = re.compile(r"#[^\n]*")
+_PATTERNS = read_patterns("imported_files")
 
 
 class Import(Struct, frozen=True):
@@ -188,7 +182,7 @@ def branches_that_run(test: ast.expr) -> tuple[bool, bool]:
 
 def scan_imports(text: str) -> Iterator[Import]:
     """Find the imports of a file by pattern; may return too many, but rarely misses any."""
-    for match in _QUICK.finditer(text):
+    for match in _PATTERNS["quick"].finditer(text):
         indented = bool(match["indent"])
         if match["plain"] is not None:
             yield from (Import(name, indented=indented) for name in _listed(match["plain"]))
@@ -198,7 +192,7 @@ def scan_imports(text: str) -> Iterator[Import]:
 
 def _listed(text: str) -> Iterator[str]:
     """The names of ``a.b as c, d`` or of its form in brackets."""
-    bare = _COMMENT.sub("", text).strip("() \t\r\n").replace("\\\n", " ")
+    bare = _PATTERNS["comment"].sub("", text).strip("() \t\r\n").replace("\\\n", " ")
     for part in bare.split(","):
         words = part.split()
         if words and words[0].replace(".", "").replace("*", "x").isidentifier():

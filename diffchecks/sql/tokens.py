@@ -5,30 +5,14 @@ dialect. The delimiter of a quoted body (``$$``) is a token, and the body is tok
 rest.
 """
 
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from diffchecks.check_io import Gap
+from diffchecks.data_files import read_patterns
 
-_TOKEN = re.compile(
-    r"""
-    (?P<space>\s+|--[^\n]*|\#(?![\w#])[^\n]*)
-    |(?P<comment>/\*)
-    |(?P<dollar>\$\w*\$)
-    |(?P<text>(?:[nNeEbBxX]|_utf8(?:mb4)?)?')
-    |(?P<name>"(?:[^"]|"")*"|`[^`]*`|\[[A-Za-z_][^\]\n]*\])
-    |(?P<number>\d[\w.]*)
-    |(?P<word>(?:@{1,2}|\#{1,2}|:)?[^\W\d](?:[\w\#]|\$(?!\w*\$))*)
-    |(?P<sign>\|\||:=|::|<>|!=|<=|>=|=>|->>|->|.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_TEXT_END = re.compile(r"'(?:[^']|'')*+'")
-_ESCAPED_TEXT_END = re.compile(r"'(?:[^'\\]|''|\\.)*+'", re.DOTALL)
-# Backslash escapes exist only in MySQL and in E'' of PostgreSQL: elsewhere 'C:\' is complete.
-_MYSQL = re.compile(r"`|\bENGINE\s*=|^DELIMITER\b|\bAUTO_INCREMENT\b", re.IGNORECASE | re.MULTILINE)
+_PATTERNS = read_patterns("sql_tokens")
 
 
 class Token(Struct, frozen=True):
@@ -60,9 +44,9 @@ def read_tokens(text: str) -> list[Token]:
     """
     tokens: list[Token] = []
     bodies: list[str] = []
-    at, line, escapes = 0, 1, _MYSQL.search(text) is not None
+    at, line, escapes = 0, 1, _PATTERNS["mysql"].search(text) is not None
     while at < len(text):
-        found = _TOKEN.match(text, at)
+        found = _PATTERNS["token"].match(text, at)
         assert found is not None  # the last alternative takes any character
         kind, end = str(found.lastgroup), found.end()
         if kind == "comment":
@@ -98,7 +82,7 @@ def _after_comment(text: str, at: int, line: int) -> int:
 
 
 def _after_text(text: str, at: int, line: int, escapes: bool) -> int:
-    found = (_ESCAPED_TEXT_END if escapes else _TEXT_END).match(text, at)
+    found = (_PATTERNS["escaped_text_end"] if escapes else _PATTERNS["text_end"]).match(text, at)
     if found is None:
         raise Gap(f"the text that begins in line {line} is not closed")
     return found.end()

@@ -7,6 +7,7 @@ from typing import Final, TypeGuard
 
 from msgspec.structs import replace
 
+from diffchecks.data_files import read_patterns
 from diffchecks.path_kinds import is_test
 from diffchecks.taint import sink_checks
 from diffchecks.taint.abstract_state import HeapObject
@@ -33,37 +34,10 @@ _SURE: Final = 0.6
 _CREATES: Final = frozenset(
     {"create", "get_or_create", "update_or_create", "acreate", "insert", "update"}
 )
-_NO_MODEL: Final = re.compile(
-    r"(?:Serializer|Form|Filter|FilterSet|Schema|Input|Configs?|Settings?|Options?|Preferences?)$"
-)
-_TEXT_FIELD: Final = re.compile(r"\w*(?:Text|Char|String)\w*Field")
-# Editors write markup into these fields, which is printed on purpose.
-_RICH: Final = re.compile(
-    r"rich|html|markd|markup|editor|quill|tiny|summernote|bleach|martor|wysiwyg|froala",
-    re.IGNORECASE,
-)
-_TEXT_COLUMN: Final = re.compile(r"\b(?:\w*(?:Text|String)|Unicode|VARCHAR|Mapped\[str\])")
+_PATTERNS: Final = read_patterns("stored_fields")
 _MANAGERS: Final = frozenset({"objects", "query", "_default_manager"})
-_MODEL: Final = re.compile(
-    r"(?:^|\.)(?:\w*Model|DeclarativeBase|Base|Document)$|declarative_base\(\)$"
-)
-_SQLMODEL: Final = re.compile(r"(?:^|\.)SQLModel$")
-_FORM: Final = re.compile(r"^class\s+(\w+)\([^)]*(?:Form|Serializer)\b", re.MULTILINE)
-_SAVES: Final = re.compile(r"\.a?save\(")
-_CLEANS: Final = re.compile(r"nh3|bleach|escape|saniti[sz]e|strip_tags", re.IGNORECASE)
 _MAX_REF: Final = 100
-# Users with these roles are trusted with markup.
-_STAFF: Final = re.compile(
-    r"admin|staff|superuser|permission|moderat|role|organi[sz]er|editor", re.IGNORECASE
-)
-_STAFF_PATH: Final = re.compile(
-    r"(?:^|[/_])(?:admin\w*|dashboard|backoffice|management|staff|moderation)(?:[/_.]|$)"
-)
-_REQUESTS: Final = re.compile(r"request|form|\.(?:post|put|route)\b")
 _MAX_WRITERS: Final = 30
-_ROWS: Final = re.compile(
-    r"(?:\?.*)?|.*\b(?:query|objects|session|select|scalars?|execute|get_(?:object|list)_or_404)\b.*"
-)
 
 
 def note_call(frame: Activation, call: EvaluatedCall) -> None:
@@ -93,7 +67,7 @@ def _note_form(frame: Activation, form: Class, call: EvaluatedCall) -> None:
     if (
         meta is None
         or not given
-        or not _SAVES.search(frame.run.project.text(frame.module.path) or "")
+        or not _PATTERNS["saves"].search(frame.run.project.text(frame.module.path) or "")
     ):
         return
     options = {
@@ -102,7 +76,7 @@ def _note_form(frame: Activation, form: Class, call: EvaluatedCall) -> None:
         if isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name)
     }
     model = _class_named(form, options.get("model"))
-    if model is None or _CLEANS.search(ast.unparse(form.node)):
+    if model is None or _PATTERNS["cleans"].search(ast.unparse(form.node)):
         return
     left_out, named = _constants(options.get("exclude")), _constants(options.get("fields"))
     for name in _text_fields(frame.run, model) - left_out:
@@ -134,7 +108,7 @@ def note_attribute(frame: Activation, base: Value, name: str, value: Value) -> N
     if frame.quiet or not value.taints or base.target is not None:
         return
     classes = classes_of(frame, base)
-    if classes or (not base.locs and _ROWS.fullmatch(base.ref)):
+    if classes or (not base.locs and _PATTERNS["rows"].fullmatch(base.ref)):
         _note(frame, classes or _models(frame.run, frame.module), name, value)
 
 
@@ -147,7 +121,7 @@ def classes_of(frame: Activation, value: Value) -> "list[Class]":
 def read(frame: Activation, base: Value, name: str, node: ast.AST) -> tuple[Taint, ...]:
     """The value that requests stored in a field; none if the object is not a row."""
     stored = frame.run.stored.get(name)
-    if not stored or not _ROWS.fullmatch(base.ref):
+    if not stored or not _PATTERNS["rows"].fullmatch(base.ref):
         return ()
     for cls in _models(frame.run, frame.module):
         written = stored.get(cls)
@@ -179,7 +153,9 @@ def is_staff(frame: Activation) -> bool:
             ast.unparse(part)
             for part in (*function.cls.node.bases, *function.cls.node.decorator_list)
         ]
-    return bool(_STAFF_PATH.search(function.module.path)) or any(map(_STAFF.search, words))
+    return bool(_PATTERNS["staff_path"].search(function.module.path)) or any(
+        map(_PATTERNS["staff"].search, words)
+    )
 
 
 def writers(run: TaintJob, asked: Set[tuple[Class, str]]) -> Iterator[tuple[str, list[int]]]:
@@ -191,12 +167,12 @@ def writers(run: TaintJob, asked: Set[tuple[Class, str]]) -> Iterator[tuple[str,
     declared = re.compile(rf"^\s+model\s*=.*{models.pattern}", re.MULTILINE)
     paths = [path for path in sorted(run.project.paths) if not is_test(path)]
     texts = (text for path in paths if declared.search(text := run.project.text(path) or ""))
-    forms = _any_of(name for text in texts for name in _FORM.findall(text))
+    forms = _any_of(name for text in texts for name in _PATTERNS["form"].findall(text))
     found = 0
     for path in paths:
         text = run.project.text(path) or ""
         named = models.search(text) and words.search(text)
-        if (named or forms.search(text)) and _REQUESTS.search(text):
+        if (named or forms.search(text)) and _PATTERNS["requests"].search(text):
             found += 1
             if found > _MAX_WRITERS:
                 return
@@ -232,7 +208,7 @@ def _models(run: TaintJob, module: Module) -> "list[Class]":
 def _text_fields(run: TaintJob, cls: Class) -> frozenset[str]:
     known = run.text_fields.get(cls)
     if known is None:
-        model = cls.bases and not _NO_MODEL.search(cls.node.name)
+        model = cls.bases and not _PATTERNS["no_model"].search(cls.node.name)
         own = frozenset(_declared(cls) if model else ())
         bases = [base.target for base in cls.bases if isinstance(base.target, Class)]
         run.text_fields[cls] = own  # for a class that is its own base
@@ -243,7 +219,7 @@ def _text_fields(run: TaintJob, cls: Class) -> frozenset[str]:
 
 def _declared(cls: Class) -> Iterator[str]:
     """The fields of a model with free text."""
-    table = any(map(_SQLMODEL.search, cls.outer_bases()))
+    table = any(map(_PATTERNS["sqlmodel"].search, cls.outer_bases()))
     for item in cls.node.body:
         match item:
             case ast.AnnAssign(target=ast.Name(id=name)) if table:
@@ -258,10 +234,10 @@ def _declared(cls: Class) -> Iterator[str]:
             case _:
                 continue
         if kind in {"Column", "mapped_column", "Field"}:
-            text = _TEXT_COLUMN.search(ast.unparse(item))
+            text = _PATTERNS["text_column"].search(ast.unparse(item))
         else:
-            text = _TEXT_FIELD.fullmatch(kind)
-        if text and not _RICH.search(kind):
+            text = _PATTERNS["text_field"].fullmatch(kind)
+        if text and not _PATTERNS["rich"].search(kind):
             yield name
 
 
@@ -286,7 +262,7 @@ def manager(run: TaintJob, cls: Class, name: str) -> Value | None:
 
 
 def _is_model(run: TaintJob, cls: Class) -> bool:
-    return bool(_text_fields(run, cls)) or any(map(_MODEL.search, cls.outer_bases()))
+    return bool(_text_fields(run, cls)) or any(map(_PATTERNS["model"].search, cls.outer_bases()))
 
 
 def row_of(run: TaintJob, call: EvaluatedCall) -> Value | None:

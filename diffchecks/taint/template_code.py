@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_names, read_patterns
 from diffchecks.templates.page_scanner import Tag, TemplatePage
 
 _Node = TypeVar("_Node", bound=ast.AST)
@@ -21,30 +21,10 @@ FILTER: Final = "|"
 """A prefix that keeps names of filters apart from names of values."""
 
 _MAX_LENGTH: Final = 2000  # characters of a tag
-_TOKEN: Final = re.compile(
-    r"""(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\|\s*(?P<filter>\w+)\s*:\s*
-        (?P<given>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\w.]+)
-    |(?P<bar>(?<!\|)\|(?!\|))|(?P<joins>~)|(?<=[\w\])])\.(?P<at>\d+)\b|\b(?P<word>true|false|none)\b""",
-    re.VERBOSE | re.DOTALL,
-)
+_PATTERNS: Final = read_patterns("template_code")
 _WORDS: Final = {"true": "True", "false": "False", "none": "None"}
 _DEFAULTS: Final = frozenset({"default", "d", "default_if_none"})
 _PLACES: Final = {"first": 0, "last": -1, "random": 0}
-_FOR: Final = re.compile(
-    r"(?P<target>.+?)\s+in\s+(?P<of>.+?)(?:\s+(?:reversed|recursive))?(?:\s+if\s(?!.*\selse\s).*)?",
-    re.DOTALL,
-)
-_SET: Final = re.compile(r"(?P<name>\w+)\s*=(?!=)\s*(?P<value>.+)", re.DOTALL)
-_PAIR: Final = re.compile(
-    r"""(\w+)\s*=\s*((?:"[^"]*"|'[^']*'|[^\s,"'(]|\([^()]*\))+)|(\S+)\s+as\s+(\w+)"""
-)
-_NAMED: Final = re.compile(r"""["'](?P<name>[^"']+)["'](?P<rest>.*)""", re.DOTALL)
-_FROM: Final = re.compile(r"""["'](?P<name>[^"']+)["']\s+import\s+(?P<names>.+)""", re.DOTALL)
-_ALIAS: Final = re.compile(r"(\w+)(?:\s+as\s+(\w+))?\s*(?:,|$|with\b.*|without\b.*)")
-_MACRO: Final = re.compile(r"(?P<name>\w+)\s*\((?P<given>.*)\)", re.DOTALL)
-_CALLED: Final = re.compile(r"(\w+)(?:\.\w+)?\s*\(")
-_CONTROL: Final = re.compile(r"(?m)^[ \t]*%(?!%)[ \t]*(?P<code>\w.*?):?[ \t]*$")
-_MAKO_FILE: Final = re.compile(r"<%(?P<how>include|inherit)\s+file=[\"']/?(?P<name>[^\"']+)")
 
 
 class Member(ast.Attribute):
@@ -106,8 +86,8 @@ def read_code(
         (tag.start, tag) for tag in page.tags if tag.kind != "comment"
     ]
     if lines:
-        marks += [(found.start(), found) for found in _CONTROL.finditer(page.text)]
-        marks += [(found.start(), found) for found in _MAKO_FILE.finditer(page.text)]
+        marks += [(found.start(), found) for found in _PATTERNS["control"].finditer(page.text)]
+        marks += [(found.start(), found) for found in _PATTERNS["mako_file"].finditer(page.text)]
     ends = [found.start() for found in re.finditer("\n", page.text)]
     for start, mark in sorted(marks, key=lambda entry: entry[0]):
         builder.line = bisect_left(ends, start) + 1
@@ -168,7 +148,7 @@ class _Builder:
             if value is not None:
                 self.prints = True
                 self._add(Print(value, " ".join(text.split())[:60]))
-        elif any(name in self._macros for name in _CALLED.findall(tag.source)):
+        elif any(name in self._macros for name in _PATTERNS["called"].findall(tag.source)):
             self._call(tag.source[2:-2].strip("-+ \t\r\n"))
 
     def statement(self, text: str) -> None:
@@ -193,7 +173,7 @@ class _Builder:
                 return
 
     def _for(self, text: str) -> None:
-        found = _FOR.fullmatch(text)
+        found = _PATTERNS["for"].fullmatch(text)
         target = self._expression(found["target"]) if found else None
         of = self._expression(found["of"]) if found else None
         node = ast.For(
@@ -227,7 +207,7 @@ class _Builder:
         self._open[-1] = ("if", other.body)
 
     def _set(self, text: str) -> None:
-        found = _SET.fullmatch(text)
+        found = _PATTERNS["set"].fullmatch(text)
         if found is None:  # a block, or one of several names
             for name in re.findall(r"\w+", text.partition("=")[0]):
                 self._assign(name, None)
@@ -235,7 +215,7 @@ class _Builder:
         self._assign(found["name"], self._expression(found["value"]))
 
     def _with(self, text: str) -> None:
-        for name, value, other, alias in _PAIR.findall(text):
+        for name, value, other, alias in _PATTERNS["pair"].findall(text):
             self._assign(name or alias, self._expression(value or other))
 
     def _assign(self, name: str, value: ast.expr | None) -> None:
@@ -243,12 +223,12 @@ class _Builder:
         self._add(ast.Assign(targets=[target], value=value or _unknown()))
 
     def _include(self, text: str) -> None:
-        found = _NAMED.match(text)
+        found = _PATTERNS["named"].match(text)
         if found is None:
             return
         pairs = [
             (name, value)
-            for name, given, _, _ in _PAIR.findall(found["rest"])
+            for name, given, _, _ in _PATTERNS["pair"].findall(found["rest"])
             if name and (value := self._expression(given)) is not None
         ]
         self.others.append(found["name"])
@@ -256,18 +236,20 @@ class _Builder:
         self._add(Include(found["name"], pairs, alone=alone))
 
     def _extends(self, text: str) -> None:
-        found = _NAMED.match(text)
+        found = _PATTERNS["named"].match(text)
         self.parent = found["name"] if found else ""
         self._include(text)
 
     def _from(self, text: str) -> None:
-        found = _FROM.match(text)
+        found = _PATTERNS["from"].match(text)
         if found is not None:
-            names = [(name, alias or name) for name, alias in _ALIAS.findall(found["names"])]
+            names = [
+                (name, alias or name) for name, alias in _PATTERNS["alias"].findall(found["names"])
+            ]
             self._import_macros(found["name"], names, "")
 
     def _import(self, text: str) -> None:
-        found = _NAMED.match(text)
+        found = _PATTERNS["named"].match(text)
         alias = re.match(r"\s*as\s+(\w+)", found["rest"]) if found else None
         if found and alias:
             self._import_macros(found["name"], [], alias[1])
@@ -278,7 +260,7 @@ class _Builder:
         self._add(ImportMacros(template, names, whole))
 
     def _macro(self, text: str) -> None:
-        found = _MACRO.match(text)
+        found = _PATTERNS["macro"].match(text)
         name, given = (found["name"], found["given"]) if found else ("_", "")
         try:
             (node,) = ast.parse(f"def {name}({_rewritten(given)}): pass").body
@@ -342,7 +324,7 @@ def _rewritten(text: str) -> str:
             return _WORDS[found["word"]]
         return " @ " if found["bar"] else " + "
 
-    return _TOKEN.sub(put, text)
+    return _PATTERNS["token"].sub(put, text)
 
 
 class _Filters(ast.NodeTransformer):

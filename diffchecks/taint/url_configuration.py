@@ -6,29 +6,12 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Final
 
+from diffchecks.data_files import read_patterns
 from diffchecks.taint.module_index import Module, Project
 
-_ROUTE: Final = re.compile(
-    r"""\b(?:path|re_path|url|add_url_rule|add_api_route)\(\s*
-        r?(["'])(?P<rule>(?:(?!\1).)*)\1\s*,
-        (?:\s*(?:endpoint\s*=\s*)?["'][^"'\n]*["']\s*,)?
-        \s*(?:view_func\s*=\s*|endpoint\s*=\s*)?(?P<view>[A-Za-z_][\w.]*)""",
-    re.VERBOSE,
-)
-# Functions that a GraphQL schema calls with the arguments of a query.
-_RESOLVER: Final = re.compile(
-    r"""\b(?:set_(?:field|source)\(\s*["'][^"'\n]*["']\s*,\s*|resolver\s*=\s*)(?P<view>[A-Za-z_][\w.]*)"""
-)
-_SCHEMA: Final = re.compile(
-    r"^\s*(?:from|import)\s+(?:ariadne|strawberry|graph\w+)\b", re.MULTILINE
-)
+_PATTERNS: Final = read_patterns("url_configuration")
 # Functions that a server of an OpenAPI document calls.
 DOCUMENT: Final = re.compile(r"(?:openapi|swagger).*\.(?:ya?ml|json)$")
-_OPERATION: Final = re.compile(r"""\boperationId["']?\s*:\s*["']?([A-Za-z_][\w.]*)""")
-_DEFINITION: Final = re.compile(r"\s*(?:async\s+)?def\s+(\w+)")
-_CONVERTER: Final = re.compile(r"<(?:(\w+):)?(\w+)>|\{(\w+)(?::(\w+))?\}")
-_GROUP: Final = re.compile(r"\(\?P<(\w+)>((?:[^()\[]|\[[^\]]*\]|\\.)*)\)")
-_NARROW: Final = re.compile(r"(?:\\d|\[[\w\-]*\]|\\w|-|\{[\d,]*\}|[+*?]|\d)+")
 _CONVERTED: Final = frozenset({"int", "float", "uuid", "slug"})
 _TABLES: Final = frozenset({"urls.py", "routes.py", "urlconf.py"})
 
@@ -62,8 +45,12 @@ class UrlConfiguration:
         """The functions of a module all of whose parameters a client gives."""
         if path not in self._served:
             text = self._project.text(path) or ""
-            is_schema = ("resolver" in text or "set_" in text) and _SCHEMA.search(text)
-            found = {_name(match) for match in _RESOLVER.finditer(text)} if is_schema else set()
+            is_schema = ("resolver" in text or "set_" in text) and _PATTERNS["schema"].search(text)
+            found = (
+                {_name(match) for match in _PATTERNS["resolver"].finditer(text)}
+                if is_schema
+                else set()
+            )
             module = f".{path.removesuffix('.py').replace('/', '.')}"
             for name in self._operations:
                 place, _, function = name.rpartition(".")
@@ -75,18 +62,18 @@ class UrlConfiguration:
     @cached_property
     def _operations(self) -> frozenset[str]:
         texts = (self._project.text(document) or "" for document in self._documents)
-        return frozenset(name for text in texts for name in _OPERATION.findall(text))
+        return frozenset(name for text in texts for name in _PATTERNS["operation"].findall(text))
 
     def lines(self, path: str, text: str) -> list[int]:
         """The lines of a module's function definitions that are routed or served."""
         views = self.served(path)
         if "add_url_rule(" in text:
-            views |= {_name(match) for match in _ROUTE.finditer(text)}
+            views |= {_name(match) for match in _PATTERNS["route"].finditer(text)}
         lines = enumerate(text.split("\n"), 1) if views else ()
         return [
             number
             for number, line in lines
-            if (name := _DEFINITION.match(line)) and name[1] in views
+            if (name := _PATTERNS["definition"].match(line)) and name[1] in views
         ]
 
 
@@ -95,12 +82,16 @@ def _name(match: re.Match[str]) -> str:
 
 
 def _add_routes(tables: dict[str, Parameters], text: str) -> None:
-    for match in _ROUTE.finditer(text):
+    for match in _PATTERNS["route"].finditer(text):
         view = match["view"].removesuffix(".as_view").rpartition(".")[2]
         found = tables.setdefault(view, {})
         rule = match["rule"]
-        for name, pattern in _GROUP.findall(rule):
-            found[name] = _NARROW.fullmatch(pattern) is not None and found.get(name, True)
-        for converter, name, brace, kind in _CONVERTER.findall(_GROUP.sub("", rule)):
+        for name, pattern in _PATTERNS["group"].findall(rule):
+            found[name] = _PATTERNS["narrow"].fullmatch(pattern) is not None and found.get(
+                name, True
+            )
+        for converter, name, brace, kind in _PATTERNS["converter"].findall(
+            _PATTERNS["group"].sub("", rule)
+        ):
             harmless = (converter or kind) in _CONVERTED
             found[name or brace] = harmless and found.get(name or brace, True)

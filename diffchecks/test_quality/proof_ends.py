@@ -35,6 +35,7 @@ class Prediction(Struct, frozen=True):
         path: of the test.
         value: what the message of the exception holds.
         oracle: ``same``: two ways of the same code are compared, which base may lack.
+        base: what the changed files hold in base.
     """
 
     path: str
@@ -43,6 +44,7 @@ class Prediction(Struct, frozen=True):
     value: str
     oracle: str
     claim: str = ""
+    base: str = ""
 
 
 def is_as_predicted(predicted: Prediction, end: TestEnd) -> bool:
@@ -65,20 +67,13 @@ def passes_base(predicted: Prediction, end: TestEnd) -> bool:
 
 
 def require_as_predicted(
-    predicted: Prediction,
-    side: str,
-    end: TestEnd,
-    paths: Collection[str],
-    base: str,
-    *,
-    again: bool = False,
+    predicted: Prediction, side: str, end: TestEnd, paths: Collection[str], *, again: bool = False
 ) -> bool:
     """Check one run.
 
     Args:
         side: ``head`` or ``base``.
         paths: all files of both sides.
-        base: what the changed files hold in base.
         again: it is the side's second run.
 
     Returns:
@@ -99,7 +94,7 @@ def require_as_predicted(
                 f"head does not fail as predicted ({predicted.exception}, {predicted.value}), "
                 f"but so: {how[:400]}"
             )
-        return _shows_removal(predicted, end, paths, base)
+        return _shows_removal(predicted, end, paths)
     if not passes_base(predicted, end):
         if failed_as_predicted:
             raise NoProof("base fails the test in the same way", "not_introduced")
@@ -121,7 +116,7 @@ def require_imports(end: TestEnd) -> None:
         )
 
 
-def _shows_removal(predicted: Prediction, end: TestEnd, paths: Collection[str], base: str) -> bool:
+def _shows_removal(predicted: Prediction, end: TestEnd, paths: Collection[str]) -> bool:
     """Whether a failure of head shows that a name of base, or a parameter, is gone, as claimed.
 
     Raises:
@@ -137,7 +132,7 @@ def _shows_removal(predicted: Prediction, end: TestEnd, paths: Collection[str], 
     missing = _TEXTS[kind].search(end.message) or _TEXTS["gone"].search(end.message)
     name = next(filter(None, missing.groups()), "") if missing else ""
     if name and re.search(rf"\b{re.escape(name)}\b", predicted.test):
-        if not _names(name, predicted.value, predicted.claim, base):
+        if not _names(name, predicted.value, predicted.claim, predicted.base):
             raise NoProof(f"it shows only that the name {name!r} is gone")
         return True
     asserted = end.exception in _BY_ASSERTION or _TEXTS["nothing"].search(end.message)
@@ -147,7 +142,7 @@ def _shows_removal(predicted: Prediction, end: TestEnd, paths: Collection[str], 
     function, *parameters = refused.groups() if refused else ("",)
     defined = rf"\b(?:def|class) {function}\b"
     if (
-        not (function and _names(function, predicted.claim) and re.search(defined, base))
+        not (function and _names(function, predicted.claim) and re.search(defined, predicted.base))
         or not all(_names(one, predicted.value, predicted.claim) for one in parameters if one)
         or re.search(defined, predicted.test)
     ):

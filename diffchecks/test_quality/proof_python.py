@@ -7,7 +7,6 @@ to write a test. What a pattern cannot tell is told from the tree.
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -81,14 +80,7 @@ GENERIC = re.compile(_PREDICTIONS["generic"])
 _DISTINCT = re.compile(_PREDICTIONS["distinct"])
 """What a prediction says besides: a word, or a value that is empty."""
 _TABLE = read_yaml("proof_tests.yaml")["python"]
-_FILES = frozenset(_TABLE["files"])
-_REPLACING = frozenset({"setattr", "delattr", "patch", "object", "delitem", "setitem", "update"})
-_OWN_FILES = frozenset(
-    {"tmp_path", "tmpdir", "tmp_path_factory", "tempfile", "self.mktemp", "pytester"}
-)
-_FILE_MODULES = frozenset({"os", "pathlib", "shutil", "io", "glob", "codecs", "zipfile"})
-_READS = frozenset(_TABLE["reads"])
-_NEVER_RAISED = frozenset({"", "Exception", "BaseException", "AssertionError"})
+_NAMES = {kind: frozenset(words) for kind, words in _TABLE["names"].items()}
 _PRIVATE = re.compile(r"(?:^|/)\.(?:git|diffcourt)(?:/|\b)|^/proc\b|^sys\.modules$|conftest|^\.py$")
 _RELATIVE = re.compile(r"(?!/)(?!.*\.\.)")
 _PLAIN = re.compile(r"[\w-]{0,20}")
@@ -181,14 +173,12 @@ class PythonTest:
                 self._imports.setdefault(name, dotted)
         modules = {part for name in self._defined for part in name.split(".")[:1]}
         self._code_under_test = self._made_of(frozenset(modules))
-        self._own = self._only_of(_OWN_FILES)
+        self._own = self._only_of(_NAMES["own"])
         self._own_paths = [part for one in self._nodes for part in self._below_own(one)]
-        self._paths = self._made_of(_FILE_MODULES)
-        moves = [node for node in self._nodes if self._ends(node) == "chdir"]
-        own_moves = [
-            node.lineno for node in moves if isinstance(node, ast.Call) and self._is_own(node)
-        ]
-        self._moved = min(own_moves, default=1 << 30)
+        self._paths = self._made_of(_NAMES["modules"])
+        calls = [node for node in self._nodes if isinstance(node, ast.Call) and self._is_own(node)]
+        moves = [node.lineno for node in calls if self._ends(node) == "chdir"]
+        self._moved = min(moves, default=1 << 30)
         self._code = ast.unparse(_Plain(self._imports).visit(ast.parse(given.text)))
 
     def _learn(self, path: str, text: str) -> None:
@@ -235,9 +225,7 @@ class PythonTest:
             match node:
                 case ast.Assign(targets=targets, value=value):
                     stored = [n for one in targets for n in ast.walk(one) if _is_stored(n)]
-                    yield from ((n.id, value) for n in stored if isinstance(n, ast.Name))
-                    tops = [one for one in targets if isinstance(one, ast.Attribute)]
-                    yield from ((dotted_name(one), value) for one in tops)
+                    yield from ((dotted_name(one), value) for one in stored)
                 case ast.NamedExpr(target=target, value=value):
                     yield target.id, value
                 case ast.withitem(optional_vars=ast.AST() as target, context_expr=value):
@@ -250,8 +238,9 @@ class PythonTest:
         given = {call.func: call.args for call in calls}
         for node in self._nodes:
             if isinstance(node, ast.Name) and node.id in functions:
-                names = [one.arg for one in functions[node.id]]
-                yield from zip_longest(names, given.get(node, ()), fillvalue=ast.Constant(0))
+                known = given.get(node, [])
+                for at, parameter in enumerate(functions[node.id]):
+                    yield parameter.arg, known[at] if at < len(known) else ast.Constant(0)
 
     def _made_of(self, sources: frozenset[str]) -> set[str]:
         """The names that hold what is made of some sources."""
@@ -351,7 +340,7 @@ class PythonTest:
         name = self._ends(node.exc) if node.exc else ""
         if (
             node not in in_fakes
-            or name in {self._given.predicted} | _NEVER_RAISED
+            or name in {self._given.predicted} | _NAMES["never_raised"]
             or name.islower()
         ):
             yield "raises"
@@ -380,7 +369,7 @@ class PythonTest:
     def _of_call(self, node: ast.Call) -> Iterator[str]:
         name, dotted = self._ends(node), self._dotted(node.func)
         is_path = not self._paths.isdisjoint(_names(node.func)) or dotted.startswith("io.open")
-        touches = name in _READS or (name in _FILES and is_path)
+        touches = name in _NAMES["reads"] or (name in _NAMES["files"] and is_path)
         if touches and not self._is_own(node) and node.lineno <= self._moved:
             yield "looks"
         if name.startswith("assert") and isinstance(node.func, ast.Attribute) and node.args:
@@ -395,7 +384,7 @@ class PythonTest:
                 yield "replaces"
         elif name == "update":
             yield from self._of_replacement(dotted.removesuffix(".update"))
-        elif name in _REPLACING:
+        elif name in _NAMES["replacing"]:
             words = {word.arg: word.value for word in node.keywords}
             named = [words[w] for w in ("target", "name", "attribute") if w in words]
             if given := [*node.args[:2], *named]:

@@ -23,6 +23,7 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of
 from orchestrator.code_review.tools.path_globs import path_matcher
 from orchestrator.code_review.tools.registry import ANALYZERS
+from orchestrator.data_directories import read_table
 from orchestrator.wording import count_noun
 
 NAMED = 3
@@ -34,10 +35,7 @@ FIRST_GUIDANCE = "REVIEW.md"
 NOT_FOR_TRIVIAL = "a trivial change is shown only what concerns its files"
 
 _MOVES = {"renamed", "mode", "type"}
-_PUBLIC = re.compile(
-    r"\s*(?:async\s+)?(?:export\b|public\b|pub\b|(?:module\.)?exports\b"
-    r"|(?:def|class|func|function|interface|type|struct|enum|trait)\s+(?!_)[\w(])"
-)
+_PUBLIC = re.compile(read_table(__file__, "defining.yaml")["public"])
 """A line by which a public name appears, changes or goes."""
 
 Diffs = Mapping[str, NumberedFileDiff]

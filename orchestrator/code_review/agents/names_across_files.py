@@ -28,16 +28,9 @@ SEARCHED_FILES = 5_000
 
 USED = "Removed or redefined names, and where files that the change does not touch use them:"
 
-_WORDS = {kind: "|".join(of.split()) for kind, of in read_table(__file__, "defining.yaml").items()}
-_DEFINES = re.compile(
-    rf"^\s*(?:(?:{_WORDS['before']}|pub(?:\([^)]*\))?)\s+)*(?:{_WORDS['keyword']})\s+"
-    r"(?:\([^()]*\)\s*|self\.)?(\w+)"
-    r"|^\s*(?:export\s+)?(?:const|let|var)\s+(\w+)[^=]*=\s*(?:async\s*)?(?:function\b|[^=]*=>)"
-    r"|^\s*(?:\w[\w<>\[\],.*&?:]*\s+)*[*&#]*(?:\w+::)*(\w+)\s*\([^;{}]*\)[^;{}()=]*(?:=>\s*)?\{\s*$"
-    r"|^(?:\w[\w<>\[\],.*&:]*\s+)+[*&]*(?:\w+::)*(\w+)\s*\([^;{}]*[,)]\s*$",
-    re.ASCII,
-)
-"""A definition by its keyword; a function in a constant; a method by its brace; a function of C."""
+_TABLE = read_table(__file__, "defining.yaml")
+_WORDS = {kind: "|".join(of.split()) for kind, of in _TABLE["words"].items()}
+_DEFINES = re.compile("|".join(_TABLE["defines"]).format(**_WORDS), re.ASCII)
 MAX_DEFINITION = 400
 """Characters of a line that may define something."""
 

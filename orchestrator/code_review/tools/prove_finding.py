@@ -158,7 +158,7 @@ class ProveFinding:
         """
         if not proposed.only_imports:
             await self._require_honest(proposed)
-        predicted = Prediction(**shared_fields(proposed, Prediction))
+        predicted = Prediction(**shared_fields(proposed, Prediction), base=self._base)
         workspace = self._inputs.workspace
         if not self._trees:
             # What decides how tests run is base's on both sides.
@@ -169,12 +169,12 @@ class ProveFinding:
         if proposed.only_imports:
             require_imports((await self._run("base", proposed))[0])
             return ""
-        known, is_removal = (self._paths, self._base), False
+        is_removal = False
         for _ in range(2):
             for side in reversed(SIDES):
                 ends[side].append(await self._run(side, proposed))
                 end, again = ends[side][-1][0], len(ends[side]) > 1
-                is_removal |= require_as_predicted(predicted, side, end, *known, again=again)
+                is_removal |= require_as_predicted(predicted, side, end, self._paths, again=again)
         untied = await self._not_tied(proposed, predicted)
         if is_removal and untied:
             raise NoProof(

@@ -40,10 +40,10 @@ NOT_REMOVED = {
 def test_an_exception_of_the_test_itself_counts_if_the_claim_is_that_a_name_is_gone() -> None:
     found = {}
     for name, (body, exception, value, claim) in {**REMOVED, **NOT_REMOVED}.items():
-        predicted = Prediction("test_a.py", body, exception, value, "", claim)
+        predicted = Prediction("test_a.py", body, exception, value, "", claim, BASE_CODE)
         end = TestEnd("failed", exception, f"{value} now", 'File "test_a.py", line 4')
         try:
-            found[name] = require_as_predicted(predicted, "head", end, ["test_a.py"], BASE_CODE)
+            found[name] = require_as_predicted(predicted, "head", end, ["test_a.py"])
         except NoProof:
             found[name] = False
     assert found == dict.fromkeys(REMOVED, True) | dict.fromkeys(NOT_REMOVED, False)
