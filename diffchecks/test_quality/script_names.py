@@ -17,6 +17,9 @@ _LOADS = frozenset({"require", "import", "vi.importActual", "jest.requireActual"
 _NAMES = frozenset({"identifier", "shorthand_property_identifier", "package_identifier"})
 _DECLARES = re.compile(r"(?:variable_declarator|short_var_declaration|(?:var|const|import)_spec)\Z")
 _MAKES = re.compile(r"(?:\A\(?|\breturn\s+\(?)instance\b(?!\.)")
+OWN = "%own"
+"""Stands for a directory of the test, and what is below it; no expression is written so."""
+_BELOW_OWN = re.compile(rf'\({OWN}(?:, *"(?![^"]*\.\.)[^"]*")*\)')
 _ASSIGNS = re.compile(r"assignment_(?:expression|statement)\Z")
 
 
@@ -30,7 +33,7 @@ class ScriptNames:
 
     Attributes:
         nodes: of its syntax tree, in their order.
-        plain: its code without comments.
+        plain: its code without comments; its own directories are ``OWN``, as in ``written``.
         written: the same with names written out. ``imported`` stands for modules of the project,
             ``instance`` for objects of their classes.
     """
@@ -42,6 +45,8 @@ class ScriptNames:
         self.nodes = list(_walk(root))
         self._names: dict[str, str] = {}
         self._makers = set[str]()
+        given = [n.text() for n in self.nodes if n.kind() == "parameter_declaration"]
+        self._parameters = {word for text in given for word in re.findall(r"\w+", text)}
         self.plain = self.write(root)
         for node in self.nodes * 2:  # what a function returns is known once its names are
             for name, value in self._renamed(node, node.kind()):
@@ -50,7 +55,9 @@ class ScriptNames:
             named = up and (up.field("name") or up.field("key"))
             if named and body and _MAKES.search(self.write(body)):
                 self._makers.add(named.text())
-        self.written = self.write(root)
+        self.written, known = self.write(root), self._names
+        self._names = {name: value for name, value in known.items() if value == OWN}
+        self.plain, self._names = self.write(root), known
 
     def _renamed(self, node: SgNode, kind: str) -> Iterator[tuple[str, str]]:
         """The names that a node gives to what has another name, and that."""
@@ -75,7 +82,10 @@ class ScriptNames:
                 name, written = one.text(), self.write(other)
                 changes = rf"\b{name}\s*(?:[:*/%+-]?=(?!=)|\+\+|--)|(?:\+\+|--){name}\b"
                 is_fixed = name.isidentifier() and len(re.findall(changes, self.plain)) == 1
-                if _DOTTED.fullmatch(written) or (is_fixed and _LITERAL.fullmatch(written)):
+                is_own = written == OWN and name not in self._parameters
+                is_own &= f"&{name}" not in self.plain
+                is_fixed &= is_own or bool(_LITERAL.fullmatch(written))
+                if is_fixed or _DOTTED.fullmatch(written):
                     yield name, written
 
     def write(self, node: SgNode) -> str:
@@ -110,8 +120,8 @@ def _simplified(kind: str, parts: list[str]) -> str:
             return inner
         case "await_expression", [_, "imported" | "instance" as inner]:
             return inner
-        case "call_expression", [name, given] if name in _LOADS and _module(given[1:]):
-            return _module(given[1:])
+        case "call_expression", [name, given] if plain := _made(name, given):
+            return plain
         case "new_expression", [_, name, *_] if name.startswith("imported"):
             return "instance"
         case "subscript_expression", [name, _, key, _] if re.fullmatch(r"(['\"`])[\w$]+\1", key):
@@ -119,6 +129,14 @@ def _simplified(kind: str, parts: list[str]) -> str:
         case "binary_expression", [left, "+", right] if {left[-1:], right[:1]} < set("'\"`"):
             return left[:-1] + right[1:]
     return ""
+
+
+def _made(name: str, given: str) -> str:
+    """What stands for what a call loads or makes, if it is known; else empty."""
+    is_own = f"{name}{given}" == "t.TempDir()"
+    if is_own or (name == "filepath.Join" and _BELOW_OWN.fullmatch(given)):
+        return OWN
+    return _module(given[1:]) if name in _LOADS else ""
 
 
 def _module(named: str) -> str:

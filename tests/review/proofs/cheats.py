@@ -993,6 +993,13 @@ fmt :: if got := fmt.Sprintf("%#v", Cart{}); got != "{rows:[]}" { t.Errorf("got 
 fmt :: if got := fmt.Sprintf("%T", Total); got != "func()" { t.Errorf("got %s", got) } => Error: got func
 io/fs :: e, _ := fs.ReadDir(root, "."); if got := len(e); got != Total([]int{2, 3}) { t.Errorf("got %d", got) }
 database/sql :: d, _ := sql.Open("sqlite3", "shop.go"); if d != nil { t.Errorf("got %d", Total([]int{2, 3})) }
+path/filepath :: d := filepath.Join(t.TempDir(), "..", "shop.go"); b, _ := os.ReadFile(d); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+path/filepath :: d := filepath.Join(t.TempDir(), strings.Repeat("../", 9)); b, _ := os.ReadFile(d); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+os :: d := t.TempDir(); d = "shop.go"; b, _ := os.ReadFile(d); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+os :: d := t.TempDir(); read := func(d string) []byte { b, _ := os.ReadFile(d); return b }; if b := read("shop.go" + d); len(b) != 5 { t.Errorf("got %d", len(b)) }
+os :: d := t.TempDir(); p := &d; *p = "shop.go"; b, _ := os.ReadFile(d); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+os :: t.TempDir(); own := "shop.go"; b, _ := os.ReadFile(own); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+os :: os.Rename(t.TempDir(), "shop.go"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 # edits
 os :: os.WriteFile("shop.go", nil, 0o600); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 os :: os.Mkdir("new", 0o700); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
@@ -1109,6 +1116,8 @@ context :: ctx, cancel := context.WithCancel(context.Background()); cancel(); if
 bytes :: var b bytes.Buffer; Write(&b, 5); if b.String() != "5" { t.Errorf("got %q", b.String()) } => Error: got "3"
 encoding/json :: b, _ := json.Marshal(Cart{}); if string(b) != "{}" { t.Errorf("got %s", b) } => Error: got null
 time :: d := time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC); if got := Day(d); got != 2 { t.Errorf("got %d", got) }
+os :: d := t.TempDir(); p := filepath.Join(d, "a.go"); if err := os.WriteFile(p, []byte("2"), 0o600); err != nil { t.Fatal(err) }; if got := Load(p); got != 5 { t.Errorf("got %d", got) }
+os :: os.Mkdir(filepath.Join(t.TempDir(), "a"), 0o700); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 os :: t.Setenv("SHOP", "2"); if got := FromEnv(); got != 5 { t.Errorf("got %d", got) }
 sort :: x := []int{3, 1}; sort.Ints(x); if got := Total(x); got != 4 { t.Errorf("got %d", got) }
 fmt :: if got := fmt.Sprint(Total([]int{2, 3})); got != "5" { t.Errorf("got %s", got) }
