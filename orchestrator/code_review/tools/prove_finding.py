@@ -176,10 +176,8 @@ class ProveFinding:
                 end, again = ends[side][-1][0], len(ends[side]) > 1
                 is_removal |= require_as_predicted(predicted, side, end, self._paths, again=again)
         untied = await self._not_tied(proposed, predicted)
-        if is_removal and untied:
-            raise NoProof(
-                f"it shows that something is gone, and the finding is elsewhere: {untied}"
-            )
+        if is_removal and untied == UNTIED:
+            raise NoProof("it shows that a name is gone, which does not rest on the cited lines")
         return untied
 
     async def _not_tied(self, proposed: PlacedTest, predicted: Prediction) -> str:
