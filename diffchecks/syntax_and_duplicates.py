@@ -19,7 +19,7 @@ from diffchecks.check_io import (
     check_files,
     load_toml,
 )
-from diffchecks.data_files import read_names, vocabulary
+from diffchecks.data_files import read_names, read_patterns, vocabulary
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import SideJob
 from diffchecks.python import syntax_downgrade
@@ -30,11 +30,7 @@ from diffchecks.template_marks import describe_template
 _NEWER = vocabulary("newer_python")
 _SHOWN = 50  # keys of a file that appear twice
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# Directories of templates, which need not be valid JSON or YAML until they are rendered.
-_TEMPLATES = re.compile(
-    r"(?:^|/)(?:templates?|charts?|skeletons?|[^/]*cookiecutter[^/]*)/|\{\{"
-    r"|(?:^|/)meta\.ya?ml$"  # a recipe of conda
-)
+_PATTERNS = read_patterns("syntax_and_duplicates")
 # Extensions of JSON with comments: comments, and a comma before a closing bracket.
 _STRING = r"(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
@@ -125,7 +121,7 @@ def _refuse_template(source: Source, language: str) -> None:
 
 
 def _leave_templates_out(source: Source) -> None:
-    if _TEMPLATES.search(source.path) and describe_template(source.path, source.text):
+    if _PATTERNS["templates"].search(source.path) and describe_template(source.path, source.text):
         raise NotApplicable from None
 
 
@@ -203,28 +199,16 @@ def run(job: SideJob) -> CheckReply:
     return check_files(job, looks)
 
 
-# The programs that read these files install the version that the number stands for.
-_JOBS = re.compile(
-    r"(?:^|/)(?:\.github/.*|\.circleci/.*|action|\.travis|\.gitlab-ci|azure-pipelines)\.ya?ml$"
-)
-_KEY = re.compile(r"\s*(?:-\s+)?[\"']?(?P<key>[\w-]+)[\"']?\s*:(?:\s+(?P<value>.*))?$")
-_NAMED = re.compile(
-    r"(?i)(?:python|go|ruby|node|php|java|dotnet|perl|elixir|otp|terraform)(?:[-_]?versions?)?"
-)
-_LOSES = re.compile(r"(?<![^\s\[,])\d+\.\d*[1-9]0+(?![^\s\],])")
-_YAML_COMMENT = re.compile(r"(?:^|\s)#.*")
-
-
 def versions_as_numbers(source: Source) -> Iterator[RawFinding]:
     """Find unquoted versions that end in a zero, in files that configure a job's environment."""
-    if not _JOBS.search(source.path):
+    if not _PATTERNS["jobs"].search(source.path):
         return
     named = False
     for number, line in enumerate(source.lines, 1):
-        bare = _YAML_COMMENT.sub("", line)
-        if key := _KEY.fullmatch(bare):
-            named, bare = bool(_NAMED.fullmatch(key["key"])), key["value"] or ""
-        if named and (found := _LOSES.search(bare)):
+        bare = _PATTERNS["yaml_comment"].sub("", line)
+        if key := _PATTERNS["key"].fullmatch(bare):
+            named, bare = bool(_PATTERNS["named"].fullmatch(key["key"])), key["value"] or ""
+        if named and (found := _PATTERNS["loses"].search(bare)):
             says = f"YAML reads {found[0]} as the number {found[0].rstrip('0')}"
             yield RawFinding("version-number", source.path, number, says)
 

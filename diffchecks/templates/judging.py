@@ -11,14 +11,11 @@ from collections.abc import Iterator
 from functools import cache, cached_property
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import read_map, read_names
+from diffchecks.data_files import read_map, read_names, read_patterns
 from diffchecks.templates.dialects import Dialect
 from diffchecks.templates.page_scanner import Attribute, Element, Tag, TagPlace, TemplatePage
 
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-# A string, unless it is an item's key.
-_QUOTED = re.compile(r"(?!(?<=\[)[\"']\w+[\"']\])(?:\"[^\"]*\"|'[^']*')")
+_PATTERNS = read_patterns("judging")
 
 # `user.name`; in contrast, `user_name` is mostly a login name of letters and digits.
 _LOGINS = frozenset(["author", "member", "owner", "sender", "user"])
@@ -31,7 +28,8 @@ def _of_program() -> re.Pattern[str]:
 
 def is_typed(value: str) -> bool:
     """Whether the last name in a value says that people type the text."""
-    names = [_WORD.findall(name) for name in _IDENTIFIER.findall(_QUOTED.sub("", value))]
+    identifiers = _PATTERNS["identifier"].findall(_PATTERNS["quoted"].sub("", value))
+    names = map(_PATTERNS["word"].findall, identifiers)
     path = [[word.lower() for word in words] for words in names if words]
     while len(path) > 1 and path[-1][-1] in read_names("text_forms"):
         path.pop()
@@ -54,17 +52,7 @@ _NAMED = 60  # maximum characters of a value in a message
 
 _ADDRESSES = frozenset({"href", "src", "action", "formaction", "xlink:href"})
 _IN_SCRIPT = frozenset({"script", "string", "template"})
-_OWN_ADDRESS = re.compile(
-    r"(?i)refer|(?<!args|form)(?<!query|param)(?<!params)(?<!get|all)(?:\.|->|::)"
-    r"(?:(?:raw|full|original|current)?_?ur[il]|full_?path)\b"
-)
-_HANDLER = re.compile(r"on[a-z]{3,}")
-_JAVASCRIPT = re.compile(r"\s*javascript:", re.IGNORECASE)
-_QUOTE = re.compile(r"\\.|['\"`]|&quot;|&#39;", re.DOTALL)
-_SCRIPT_TYPES = re.compile(r"|module|(?:text|application)/(?:x-)?(?:java|ecma)script|text/babel")
 _QUOTES = frozenset("'\"`")
-_OWN_ACTION = re.compile(r"(?!\s*(?:https?:)?//)[^{}<>]*|\s*\{%-?\s*url\b[^{}]*%\}[^{}]*")
-_SENT_BY_SCRIPT = re.compile(r"hx-|@submit|v-on:|x-on:|ng-|data-remote|data-ajax|onsubmit")
 
 _PRINTED = frozenset({"raw", "unquoted", "handler"})
 
@@ -197,7 +185,7 @@ class _Judge:
         requested = self._is_requested(value)
         if attribute is not None:
             whole = self._is_all_of(attribute.start, attribute.end, tag)
-            chosen = requested and not _OWN_ADDRESS.search(value)
+            chosen = requested and not _PATTERNS["own_address"].search(value)
             if whole and chosen and attribute.name in _ADDRESSES:
                 return "address"
         in_script = place.where in _IN_SCRIPT and self._runs(place.element)
@@ -221,10 +209,10 @@ class _Judge:
         """The context of a tag in a script in an attribute; empty if it is not in a script."""
         text = self._page.text
         before = text[max(attribute.start, tag.start - _LOOKED_AT) : tag.start]
-        if _JAVASCRIPT.match(text, attribute.start, tag.start):
-            alone = _JAVASCRIPT.fullmatch(before) is not None
+        if _PATTERNS["javascript"].match(text, attribute.start, tag.start):
+            alone = _PATTERNS["javascript"].fullmatch(before) is not None
             return "template" if alone or _in_string(before) else "script"
-        if _HANDLER.fullmatch(attribute.name):
+        if _PATTERNS["handler"].fullmatch(attribute.name):
             return "template" if _in_string(before) else "script"
         return ""
 
@@ -308,7 +296,7 @@ class _Judge:
         method, action = form.find("method"), form.find("action")
         if method is None or self._text(method).strip().lower() != "post":
             return False
-        if any(_SENT_BY_SCRIPT.match(attribute.name) for attribute in form.attributes):
+        if any(_PATTERNS["sent_by_script"].match(attribute.name) for attribute in form.attributes):
             return False
         if form.find("id") is not None or self._page.text[form.start - 1 : form.start] in _QUOTES:
             return False  # a script outside of this page may send or write it
@@ -318,7 +306,9 @@ class _Judge:
             return True
         address = self._text(action).strip()
         # A page that is only displayed receives nothing.
-        return _OWN_ACTION.fullmatch(address) is not None and not address.endswith(".html")
+        return _PATTERNS["own_action"].fullmatch(address) is not None and not address.endswith(
+            ".html"
+        )
 
     def _is_selected(self, form: Element) -> bool:
         """Whether a script of the page selects a form by one of its classes, and may send it."""
@@ -337,7 +327,10 @@ class _Judge:
     def _runs(self, script: Element | None) -> bool:
         """Whether a script element contains code and not data."""
         kind = script.find("type") if script else None
-        return kind is None or _SCRIPT_TYPES.fullmatch(self._text(kind).strip().lower()) is not None
+        return (
+            kind is None
+            or _PATTERNS["script_types"].fullmatch(self._text(kind).strip().lower()) is not None
+        )
 
     def _text(self, attribute: Attribute) -> str:
         return self._page.text[attribute.start : attribute.end]
@@ -372,7 +365,7 @@ def _base(value: str) -> str:
 def _in_string(before: str) -> bool:
     """Whether a string is open at a place."""
     quote = ""
-    for found in _QUOTE.finditer(before):
+    for found in _PATTERNS["quote"].finditer(before):
         if found[0].startswith("\\"):
             continue
         if not quote:
