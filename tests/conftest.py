@@ -60,7 +60,9 @@ FIND_BWRAP = bubblewrap.find_bwrap  # before the suite runs without
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 REVIEWS = TESTS / "review"
-WAITING = (TESTS / "service", TESTS / "torture", TESTS / "review/proofs")
+SERVERS = ("browser", "postgres")
+"""Fixtures that take seconds to start: one worker runs all the tests that need one."""
+WAITING = (TESTS / "service", TESTS / "review/proofs")
 STALE = pytest.StashKey[list[str]]()
 """Lines of the table of long tests that no test has, where all were collected."""
 
@@ -73,11 +75,20 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep one of two loops where it does not matter which, half of the tests each.
 
-    Tests of the service, torture and proofs come first: they wait for processes, while other workers
-    compute. At the end, nobody else would be left to compute.
+    Tests that wait for processes come first, while other workers compute. At the end, nobody else
+    would be left to compute.
     """
     is_within = cache(Path.is_relative_to)  # for each file once, not for each of its tests
-    items.sort(key=lambda item: not any(is_within(item.path, folder) for folder in WAITING))
+
+    def turn(item: pytest.Item) -> int:
+        if is_within(item.path, TESTS / "torture"):
+            return 0  # the longest
+        for at, fixture in enumerate(SERVERS, 1):
+            if fixture in getattr(item, "fixturenames", ()) or fixture in item.name:
+                return at
+        return 3 if any(is_within(item.path, folder) for folder in WAITING) else 4
+
+    items.sort(key=turn)
     for item in items:
         for marker in item.iter_markers("attack"):
             item.user_properties.append(("attack", marker.args[0]))
@@ -259,6 +270,14 @@ def file_modes_hold() -> Iterator[None]:
         SANDBOX.close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _sealed_environment() -> Iterator[None]:
+    """No keys and no marks of CI, for tests and for what is made once for many of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        _seal_environment(patch)
+        yield
+
+
 def _seal_environment(patch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.endswith(("_API_KEY", "_TOKEN")) or name.startswith(("GIT_", "DIFFCOURT_")):
@@ -267,14 +286,6 @@ def _seal_environment(patch: pytest.MonkeyPatch) -> None:
             patch.delenv(name)  # of the pull request that runs the suite
     for name in {name for system in CI_SYSTEMS for name in system.markers}:
         patch.delenv(name, raising=False)  # CI may run tests and spend
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _sealed_session() -> Iterator[None]:
-    """The same for what is made once for many tests, before the first of them."""
-    with pytest.MonkeyPatch.context() as patch:
-        _seal_environment(patch)
-        yield
 
 
 @pytest.fixture(scope="session")
@@ -292,9 +303,8 @@ def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
 
 @pytest.fixture(autouse=True)
 def _sealed(monkeypatch: pytest.MonkeyPatch, _empty_home: Callable[[], Path]) -> None:
-    """An empty home, no keys, and a failure for whoever dials out."""
+    """An empty home, and a failure for whoever dials out."""
     home = _empty_home()
-    _seal_environment(monkeypatch)
     monkeypatch.setattr(program_search, "_distrusted", set())  # of repositories of other tests
     monkeypatch.setattr(program_search, "_given", {})
     monkeypatch.setenv("HOME", str(home))

@@ -28,7 +28,7 @@ from orchestrator.errors import InputError, SandboxError
 from orchestrator.sandbox.file_rollback import FileRollback
 from tests.providers import whole_kit
 from tests.report.verdict_samples import fixed, verdict
-from tests.review.review_kit import Repo, change
+from tests.review.review_kit import PYTEST_ALONE, Repo, change
 
 ODD = "b;id.py"
 """A name that is a command to a shell that reads it unquoted."""
@@ -110,7 +110,8 @@ def shown_by(
     """A reviewed change, whose finding F1 was shown by a test with this assertion."""
     command = json.dumps([sys.executable, "-m", "pytest"])
     settings = {".diffcourt/config/defaults.yaml": f"tests: {{command: {command}}}\n"}
-    repo = change(tmp_path, {"a.py": "A = 1\n", **settings}, {"a.py": "import re\n\nA = 1\n"})
+    base = {"a.py": "A = 1\n", **settings, **PYTEST_ALONE}
+    repo = change(tmp_path, base, {"a.py": "import re\n\nA = 1\n"})
     # Tests may not run there, so the review has a gap.
     assert main(["review", "--base", "HEAD~1", "--quiet", "--repo", str(repo.path)]) == 3
     monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "1")
