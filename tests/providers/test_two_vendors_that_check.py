@@ -17,13 +17,14 @@ from orchestrator.engine.types import Json, Response
 from tests.model_server.server import ModelServer
 from tests.model_server.server_script import Refuse, Reshaped, ServerReply
 from tests.providers.whole_kit import POLICY, reports, review, says, serving
-from tests.review.review_kit import PYTEST_ALONE, change
+from tests.review.proofs.test_prove_finding import TOTAL, as_method
+from tests.review.review_kit import change
 
 Script = Mapping[str, Sequence[ServerReply]]
 
-TESTS = json.dumps({"command": [sys.executable, "-m", "pytest", "-q"], "seconds": 20})
+TESTS = json.dumps({"command": [sys.executable, "-m", "unittest"], "seconds": 20})
 BASE = {
-    **POLICY, **PYTEST_ALONE,
+    **POLICY,
     ".diffcourt/config/defaults.yaml": f"fixes: {{agent: null}}\njudge: false\ntests: {TESTS}\n",
     "shop.py": "def total(prices):\n    return sum(prices)\n",
     "web.py": "import calc\n\n\ndef handle(request):\n    return calc.run(request.args)\n",
@@ -41,7 +42,6 @@ HARM = {
     "path": "calc.py", "start_line": 4, "end_line": 4, "quote": "return evaluate(query)",
     "title": "Evaluates what a visitor sends", "severity": "critical", "confidence": 0.9,
 }  # fmt: skip
-TEST = "from shop import total\n\n\ndef test_total():\n    assert total([2, 3]) == 5\n"
 LEADS = {"file": "web.py", "quote": "return calc.run(request.args)"}
 PLACE = {"file": "calc.py", "quote": "return evaluate(query)"}
 STOPS = {"file": "calc.py", "quote": "if unsafe(query):"}
@@ -60,8 +60,9 @@ def about(title: object, say: Callable[[str], Response]) -> ServerReply:
 
 def writes(finding: str) -> Response:
     test = {
-        "finding": finding, "claim": "total([2, 3]) is 3", "path": "tests/test_claim.py", "test": TEST,
-        "exception": "AssertionError", "value": "3 == 5", "oracle": "base", "not_shown": "",
+        "finding": finding, "claim": "total([2, 3]) is 3", "path": "tests/test_claim.py",
+        "test": as_method(TOTAL),
+        "exception": "AssertionError", "value": "3 != 5", "oracle": "base", "not_shown": "",
     }  # fmt: skip
     return says(summary="written", tests=[test])
 
