@@ -107,9 +107,8 @@ class Bench:
             raw = struct.pack("<d", value) if column == "at" else value
             raw = raw.encode() if isinstance(raw, str) else raw
             for at in range(len(raw)):
-                flip = 1 + (at * 31 + row.seq * 7) % 255
-                edited = raw[:at] + bytes([raw[at] ^ flip]) + raw[at + 1 :]
-                yield Case("byte edited", partial(self._set, row.seq, column, edited), row=row.seq)
+                edit = partial(self._set, row.seq, column, raw, at)
+                yield Case("byte edited", edit, row=row.seq)
         # The last row taken out of the run is a cut end, which the chain alone cannot tell.
         given, named = ("key", 0) if row is self.rows[-1] else ("nothing", row.seq)
         for bit in range(31):
@@ -184,7 +183,9 @@ class Bench:
 
     # --- how it is done -------------------------------------------------------------------------
 
-    def _set(self, seq: int, column: str, raw: bytes, db: sqlite3.Connection) -> None:
+    def _set(self, seq: int, column: str, raw: bytes, at: int, db: sqlite3.Connection) -> None:
+        flip = 1 + (at * 31 + seq * 7) % 255
+        raw = raw[:at] + bytes([raw[at] ^ flip]) + raw[at + 1 :]
         value = struct.unpack("<d", raw)[0] if column == "at" else raw
         # Text is stored as its bytes, UTF-8 or not.
         cast = {"at": "?", "body": "?"}.get(column, "CAST(? AS TEXT)")
