@@ -8,16 +8,27 @@ first used. ``docs/architecture.md`` has the layers.
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> object:
-    # Nothing is imported before it is asked for: the command's start-up counts.
+# Nothing is imported before it is asked for: the command's start-up counts.
+def _modules() -> dict[str, str]:
+    """Public name → the module that has it."""
     import re  # noqa: PLC0415 - as above
-    from importlib import import_module  # noqa: PLC0415
     from pathlib import Path  # noqa: PLC0415
 
     listed = Path(__file__).with_suffix(".pyi").read_text("utf-8")
-    homes = {what: at for at, what in re.findall(r"^from (\S+) import (\w+)", listed, re.MULTILINE)}
+    return {name: at for at, name in re.findall(r"^from (\S+) import (\w+)", listed, re.MULTILINE)}
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module  # noqa: PLC0415
+
+    modules = _modules()
     if name == "__all__":
-        return ["__version__", *homes]
-    if name not in homes:
+        return ["__version__", *modules]
+    if name not in modules:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(homes[name]), name)
+    found = globals()[name] = getattr(import_module(modules[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_modules()})
