@@ -15,7 +15,7 @@ _UNIX_SHELL = r"(?:.*\b(?:sh|bash|dash|ksh|zsh)\b|\s*\$[({](?:SHELL_PATH|\w*BASH
 _OTHER_SHELL = re.compile(rf"(?:SHELL\s*:?=|set\s+shell\s*:=)(?!{_UNIX_SHELL})")
 _OTHER_SHEBANG = re.compile(rf"\s*#!(?!{_UNIX_SHELL})")
 _HEADER = re.compile(r"[^\s#:=][^:=]*:(?!=)")
-_DIRECTIVE = re.compile(r"\s*(?:$|#|-?(?:ifn?eq|ifn?def|else|endif)\b)")
+_DIRECTIVE = re.compile(r"\s*(?:$|#|-?(?P<word>ifn?eq|ifn?def|else|endif)\b)")
 _INTERPOLATION = re.compile(r"\{\{.*?\}\}")
 _SHELL_FUNCTION: Final = "shell "
 _SHELL_CALL: Final = f"$({_SHELL_FUNCTION}"
@@ -47,6 +47,7 @@ def extract_make_commands(name: str, text: str) -> str:
 
 def _make_commands(lines: list[str]) -> Iterator[str]:
     in_rule = in_recipe = continued = False
+    level = begun = 0  # of conditions, and of the one in which a rule begins, which ends it
     for line in lines:
         if not continued:
             in_recipe = in_rule and line.startswith("\t")
@@ -55,8 +56,13 @@ def _make_commands(lines: list[str]) -> Iterator[str]:
             yield _expand(" " * start + line[start:])
         else:
             yield " ".join(f"x={command};" for command in _shell_functions(line))
-            if not continued and _DIRECTIVE.match(line) is None:  # which is not part of a rule
-                in_rule = _HEADER.match(line) is not None
+            directive = _DIRECTIVE.match(line)
+            if directive and (word := directive["word"]):
+                level -= word == "endif"
+                in_rule &= level > begun or (level == begun and word != "else")
+                level += word.startswith("if")
+            elif not continued and directive is None:  # which is not part of a rule
+                in_rule, begun = _HEADER.match(line) is not None, level
         continued = line.endswith("\\")
 
 
