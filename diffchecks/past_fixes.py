@@ -42,7 +42,7 @@ _IDENTIFIERS = re.compile(
     r"\b(?:CVE-\d{4}-\d{4,}|GHSA(?:-[23456789cfghjmpqrvwx]{4}){3}|(?:PYSEC|RUSTSEC|GO)-\d{4}-\d+)\b"
 )
 # The last is GitHub's message for the merge of an advisory's private fork.
-_LABELED = re.compile(r"(?i)^\W*(?:\w+\()?security\)?\W*[:\]!)]|^merge commit from fork\b")
+_LABELED = re.compile(r"(?i)^\W*(?:\w+\()?security(?:-\d+)?\)?\W*[:\]!)]|^merge commit from fork\b")
 # A subject that is the defect itself: "XSS injection via a file's name".
 _NAMES_DEFECT = re.compile(
     r"(?i)^\W*(?:[\w/.-]+:\s*|(?:a|possible|potential|stored|reflected|persistent|blind|dom)\W+)*"

@@ -163,6 +163,8 @@ def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):
         ("XSS injection via a file's name", "security"),
         ("Fix use-after-free in drop", "security"),
         ("Add XSS filter", "security"),
+        ("Add more XSS HTTP headers", "security"),
+        ("[SECURITY-624] Stored XSS in tool names", "security"),
         ("Fix missing authorization check of retention", "security"),
         ("exists() should check read ACL permission", "security"),
         ("Require the same permissions as in the page", "stricter"),
