@@ -152,6 +152,7 @@ def _compare(
         return None
     gone, back, new = list[int](), list[int](), 0
     first: LineRange | None = None
+    part = {*map(_key, fix.removed)} - again  # of a statement that the fix laid out in fewer lines
     lines = ((n, text.head[n - 1]) for hunk in text.hunks() for n in hunk.head)
     new_lines = [(n, line) for n, line in lines if _key(line) not in again]
     for hunk in text.hunks():
@@ -164,7 +165,9 @@ def _compare(
         ]
         into = [n for n in hunk.head if _key(text.head[n - 1]) in again]
         goes = [n for n in hunk.base if _tells(text.base[n - 1])]
-        comes = [n for n in hunk.head if _tells(text.head[n - 1])]
+        comes = [
+            n for n in hunk.head if _tells(text.head[n - 1]) and _key(text.head[n - 1]) not in part
+        ]
         # Only the fix is removed, only what it removed is restored, and no definition moved.
         undoes = 2 * len(out) >= len(goes) and len(comes) <= len(into)
         if undoes and (out or into) and not _moves(text, out, into):

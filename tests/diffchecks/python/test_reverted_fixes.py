@@ -93,6 +93,15 @@ def test_another_way_to_import_is_no_fix_taken_back(found):
     )
 
 
+def test_a_condition_that_the_fix_laid_out_in_one_line_is_taken_back(found):
+    removed = ("    value = ((anyone or same(name))", "        and read(name))")
+    added = ("    value = (same(name) and read(name))",)
+    fix = PastFix(**{**to_builtins(FIX), "added": added, "removed": removed})
+    was, head = ("\n".join(["def f(name):", *lines, ""]) for lines in (added, removed))
+    assert found(was, head, fix)
+    assert not found(was, head.replace("anyone", "nobody"), fix)
+
+
 @pytest.mark.parametrize(
     ("path", "line", "later", "earlier"),
     [
@@ -163,6 +172,8 @@ def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):
         ("XSS injection via a file's name", "security"),
         ("Fix use-after-free in drop", "security"),
         ("Add XSS filter", "security"),
+        ("Fix: pages are visible to users without permissions", "security"),
+        ("Check if the user has the permission to add notes", "stricter"),
         ("Add more XSS HTTP headers", "security"),
         ("[SECURITY-624] Stored XSS in tool names", "security"),
         ("Fix missing authorization check of retention", "security"),
