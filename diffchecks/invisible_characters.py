@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
-from diffchecks.data_files import vocabulary
+from diffchecks.data_files import read_names, vocabulary
 from diffchecks.jobs import SideJob
 from diffchecks.python.source_encoding import HiddenTextError, decode_python
 
@@ -86,6 +86,9 @@ def _mixed(word: str) -> str:
     """The second script of a word that also has Latin letters; empty: none."""
     if not any(letter.isascii() and letter.isalpha() for letter in word):
         return ""
+    cyrillic = (letter for letter in word if "\u0400" <= letter <= "\u052f")
+    if not read_names("cyrillic_lookalikes").issuperset(cyrillic):
+        return ""  # it deceives nobody
     names = (unicodedata.name(letter, "") for letter in word if not letter.isascii())
     # Greek letters beside Latin ones are mathematics: only those that look Latin count.
     return next(

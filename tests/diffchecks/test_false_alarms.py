@@ -90,6 +90,18 @@ QUIET = {
             "p.js": 'function f(c) { $("#a").append("<i>" + Shop.I18n.t("a.b", { c: c }) + "</i>"); }\n'
         },
     ),
+    "a word of another script in a name": (
+        {},
+        {"n.ts": "f('\u043a\u0430\u0442\u0435\u0433\u043e\u0440\u0438\u044fId');\n"},
+    ),
+    "a request of the program itself": (
+        {},
+        {"n.ts": "const run = (request) => {\n  spawn(request.file, [...request.args]);\n};\n"},
+    ),
+    "a hash that takes everything": (
+        {},
+        {"n.go": "package n\n\nfunc f() {\n\tbinary.Write(hasher, binary.BigEndian, *n)\n}\n"},
+    ),
     "a number that differs from the last one": ({}, {"n.ts": "o({ nonce: Math.random() });\n"}),
     "a count without its name": ({}, {"n.py": "import re\n\nP = re.split(',', 'a,b', 1)\n"}),
     "a test that would fail": ({}, {"n_spec.ts": "expect((a?.b as string).length).toBe(1);\n"}),

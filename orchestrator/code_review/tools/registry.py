@@ -108,7 +108,7 @@ async def protections(inputs: ToolInputs, change: Change, files: Sequence[Change
         file.old_path or file.path
         for file in change.files
         if file.in_base and file.in_head and (file.added or file.removed)
-        if matches(file.path, file_names("source_code")) and reviewable(file)
+        if matches(file.path, file_names("guarded_code")) and reviewable(file)
     }
     if not paths:
         return {}

@@ -181,6 +181,8 @@ def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):
         ("Require the same permissions as in the page", "stricter"),
         ("Add missing check() calls", None),
         ("Disable the default CSRF protection.", None),
+        ("core: optimize block validation", None),
+        ("Similar change for restrictedUserAgents", None),
         ("Remove unnecessary escaping checks to prevent XSS", "security"),
         ("Injection of values via the constructor", None),
         ("Merge pull request from GHSA-2345-6789-cfgh", "security"),
