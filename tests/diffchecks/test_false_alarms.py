@@ -181,6 +181,10 @@ TWINS = {
         {"a/n.json": "{,}\n", "b/n.json": "{}\n"},
         {"a/n.json": "{}\n", "b/n.json": '{"a": }\n'},
     ),
+    "escape-removed": (
+        {"a.html.haml": ".note{title: quote_html(note.title)}\n"},
+        {"a.html.haml": ".note{title: note.title}\n"},
+    ),
     "lock-foreign-source": (
         {"Gemfile.lock": GEMS.format("", "6.1.6")},
         {"Gemfile.lock": GEMS.format("  remote: https://gems.a.example/\n", "6.1.7")},
