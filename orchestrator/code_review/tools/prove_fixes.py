@@ -221,7 +221,7 @@ class ProposedPatches(Strict, frozen=True):
 class ProveFixes:
     """Applies patches to head in a scratch tree and runs analyzers on it."""
 
-    spec = ToolSpec(
+    spec: ToolSpec = ToolSpec(
         PROVE_FIXES,
         "Whether patches fix their findings: applies them to head and runs the analyzers again.",
         inlined(ProposedPatches),
