@@ -75,7 +75,8 @@ def assemble_verdict(state: ReviewState) -> Verdict:
     checks_ok = all(check.is_satisfied for check in state.checks)
     complete = not gaps and checks_ok and stop.reason == "done"
     status: Literal["complete", "incomplete"] = "complete" if complete else "incomplete"
-    outcome, reasons = decide_outcome(synthesis.findings, policy, complete=complete)
+    findings = tuple(sorted(synthesis.findings, key=lambda one: one.rank))  # as tests left it
+    outcome, reasons = decide_outcome(findings, policy, complete=complete)
     change = state.given.workspace.change
     verdict = Verdict(
         run_id=state.journal.run_id,
@@ -101,13 +102,13 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         ),
         score=_score(state.scorecard, state.rubric.threshold),
         counts=SeverityCounts(**severity_counts(synthesis.findings)),
-        findings=tuple(replace(f, outcome=outcome_of(f, policy)[0]) for f in synthesis.findings),
+        findings=tuple(replace(f, outcome=outcome_of(f, policy)[0]) for f in findings),
         rejected=synthesis.rejected,
         checked=synthesis.checked,
         depth=count_depths(change.files, synthesis.checked),
         skipped=synthesis.skipped,
         required_checks=tuple(state.checks),
-        next_actions=next_actions(synthesis.findings),
+        next_actions=next_actions(findings),
         agents=_agents(state),
         assignment=state.assignment,
         escalations=escalation_stages.escalations(state.journal),

@@ -209,7 +209,7 @@ def _decide(state: ReviewState) -> StopDecision | None:
     stop = decide_stop(history, state.given.settings.stagnation, bounds.iterations)
     iteration.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
     state.journal.note(iteration.key("evaluate"), {"decision": iteration.decision})
-    at_limit = stop is not None and stop.reason == "budget"
+    at_limit = bool(history[-1].budget)  # the number of iterations is not raised
     iteration.limit_raised = at_limit and state.journal.granted_after(iteration.key("evaluate"))
     return None if iteration.limit_raised else stop
 

@@ -24,7 +24,7 @@ Cause = Sequence[Finding]
 
 
 class RankedFindings(Struct, frozen=True):
-    """Open findings by severity, then support."""
+    """Open findings by severity, then support, then confidence."""
 
     at_length: Sequence[Cause]
     also_noticed: Sequence[Cause]

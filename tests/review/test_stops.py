@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import ReviewSettings
+from orchestrator.app.human_decisions.run_decisions import record_grant
+from orchestrator.catalog.settings import ReviewSettings, RunBounds
 from orchestrator.data_directories import data_root
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, ToolResult, Usage
 from orchestrator.errors import ModelError, ScriptError
 from orchestrator.providers.offline import OfflineModel
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.review_kit import Repo, bounded, change, review
 from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, scores, script, sums
 from tests.review.test_report_corrections import text_of
@@ -81,12 +85,20 @@ async def test_tools_that_a_playbook_names_and_that_did_not_run_are_listed(repo:
     assert not any("oxlint" in name for name in part.missing)  # there is no JavaScript
 
 
-async def test_iterations_are_bounded(repo: Repo) -> None:
-    model = ScriptedModel(script(docs=[ModelError("once")]))
-    verdict = await review(repo, model, adjust=partial(bounded, iterations=1))
+async def test_iterations_are_bounded_and_no_other_limit_that_is_raised_adds_one(
+    repo: Repo,
+) -> None:
+    model, once = ScriptedModel(script(docs=[ModelError("once")])), partial(bounded, iterations=1)
+    store, clock = MemoryStore(SystemClock()), SystemClock()
+    await store.create("run", clock.now(), {})
+    verdict = await review(repo, model, adjust=once, store=store)
     assert verdict.stop.reason == "budget"
     assert "all 1" in verdict.stop.detail
     assert "(diffcourt review --max-iterations N)" in verdict.stop.next_human_action
+    async with open_journal("run", store, clock, holder="test") as journal:
+        await record_grant(journal, RunBounds(1, 1, 1, 1, 1), {"max_tokens": 9_000_000})
+    again = await review(repo, ScriptedModel({}), adjust=once, store=store)
+    assert again.digest == verdict.digest
 
 
 async def test_a_budget_of_tool_calls_stops_the_run_with_a_partial_verdict(repo: Repo) -> None:

@@ -35,12 +35,7 @@ from orchestrator.code_review.findings.located_findings import (
     LocatedFinding,
     shared_fields,
 )
-from orchestrator.code_review.findings.merging import (
-    FindingReport,
-    MergedFinding,
-    at_place_of,
-    report_order,
-)
+from orchestrator.code_review.findings.merging import FindingReport, MergedFinding, at_place_of
 from orchestrator.code_review.findings.previous_review import passed_review, policy_digest
 from orchestrator.code_review.findings.quote_location import find_whole_lines
 from orchestrator.code_review.findings.settled_places import SettledPlaces, settled_places
@@ -97,7 +92,7 @@ async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
     ]
     before = verdict.previous.passed if verdict.previous else None
     passed = before if same_head else passed_review(verdict)
-    most_severe = sorted(claims, key=report_order)[:MAX_CLAIMS]
+    most_severe = sorted(claims, key=lambda one: one.rank)[:MAX_CLAIMS]
     handed = HandedOver(tuple(map(_bounded, most_severe)), passed)
     if passed is None:
         return replace(handed, why_unsettled=NONE_COMPLETE)

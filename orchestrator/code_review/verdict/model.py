@@ -157,9 +157,9 @@ class Finding(Strict, frozen=True, kw_only=True):
         return self.first_fingerprint or self.fingerprint
 
     @property
-    def rank(self) -> tuple[bool, int, int]:
-        """Sorts the most severe first, of equal severity the best supported, refuted ones last."""
-        order = SEVERITIES.index(self.severity), SUPPORTS.index(self.support)
+    def rank(self) -> tuple[bool, int, int, float]:
+        """Sorts the most severe first, then the best supported and surest, refuted ones last."""
+        order = SEVERITIES.index(self.severity), SUPPORTS.index(self.support), -self.confidence
         return self.support == "refuted", *order
 
 
