@@ -114,15 +114,15 @@ async def check_verdicts(
     for one in report.verdicts:
         by_claim.setdefault(one.finding, []).append(one)
     for name, given in by_claim.items():
-        why = "nothing is said of it"
+        whys = ["nothing is said of it"]
         if name not in asked:
-            why = "there is no such claim"
+            whys = ["there is no such claim"]
         elif len(given) > 1:
-            why = f"it has {len(given)} verdicts"
+            whys = [f"it has {len(given)} verdicts"]
         elif given:
-            why = _opposite(given[0], by_claim) or await _error(workspace, given[0], asked)
-        if why:
-            errors.append(f"verdict on {name}: {why}")
+            whys = [_opposite(given[0], by_claim), *await _faults(workspace, given[0], asked)]
+        if any(whys):
+            errors.append(f"verdict on {name}: {'; '.join(filter(None, whys))}")
         else:
             valid[name] = given[0]
     return valid, errors
@@ -139,57 +139,59 @@ def _opposite(given: ClaimVerdict, by_claim: Mapping[str, Sequence[ClaimVerdict]
     return ""
 
 
-async def _error(
+async def _faults(
     workspace: ReviewWorkspace, given: ClaimVerdict, asked: Mapping[str, Finding]
-) -> str:
-    """Why a verdict does not count; empty if it does."""
+) -> list[str]:
+    """All that is wrong with a verdict, for it is sent back once; nothing if it counts."""
     # Imported here because only reviews with a model need its phrases.
     from orchestrator.guards.prompt_injection import InjectionGuard  # noqa: PLC0415
 
-    other = given.duplicate_of
+    other, claim, found = given.duplicate_of, asked[given.finding], list[str]()
     if other and (other not in asked or other == given.finding):
-        return f"there is no other claim {other!r}"
+        found.append(f"there is no other claim {other!r}")
     if not given.reason.strip():
-        return "it gives no reason"
+        found.append("it gives no reason")
     if InjectionGuard().detect(f"{given.reason}\n{given.one_place}"):
-        return "its reason gives instructions to its reader"
+        found.append("its reason gives instructions to its reader")
     if given.verdict == "cannot_tell":
-        return ""
+        return found
     if not given.quotes:
-        return "it quotes nothing"
-    quotes = list[_Code]()
-    for quoted in given.quotes:
-        found = await _locate(workspace, quoted, asked[given.finding], given.verdict == "older")
-        if isinstance(found, str):
-            return found
-        quotes.append(found)
+        return [*found, "it quotes nothing"]
+    older = given.verdict == "older"
+    located = [await _locate(workspace, quoted, claim, older) for quoted in given.quotes]
+    quotes = [one for one in located if isinstance(one, _Code)]
+    if len(quotes) < len(located):  # what the others lead to is not known yet
+        return [*found, *(one for one in located if isinstance(one, str))]
     code = [one for one in quotes if one.text.strip()]
-    place = await _place_of(workspace, asked[given.finding])
-    if given.verdict == "older":
-        why = await _not_in_base(workspace, asked[given.finding], code, place.own.function)
+    place = await _place_of(workspace, claim)
+    if older:
+        whys = [await _not_in_base(workspace, claim, code, place.own.function)]
+    elif given.verdict == "confirmed":
+        whys = _not_shown(place, code, given)
     else:
-        why = (_not_shown if given.verdict == "confirmed" else _not_stopped)(place, code, given)
-    comment = next((one.path for one in quotes if not one.text.strip()), "")
-    return (
-        f"its quotation of {comment} is a comment, which shows nothing" if why and comment else why
-    )
+        whys = [_not_stopped(place, code, given)]
+    comments = dict.fromkeys(one.path for one in quotes if not one.text.strip())
+    shown = [f"its quotation of {path} is a comment, which shows nothing" for path in comments]
+    return [*found, *((shown or whys) if any(whys) else ())]
 
 
-def _not_shown(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> str:
+def _not_shown(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> list[str]:
     """Why a path does not lead to the finding."""
     where = f"{place.own.path}:{place.own.first}"
     others = [one for one in quotes if not one.overlaps(place.own)]
-    if len(others) == len(quotes):
-        return f"it quotes nothing at {where}, the place of the claim"
+    away = f"it quotes nothing at {where}, the place of the claim"
+    found = [away] if len(others) == len(quotes) else []
     if place.connects(others):
-        return ""
+        return found
     if not given.one_place.strip():
         what = f"no other quotation shares a name with {where}" if others else "it quotes one place"
-        return f"{what}; quote what leads to it, or say in one_place why that is enough"
-    if not place.changed:
-        return "it quotes one place, which the change does not touch; quote what the change does"
+        advice = "quote what leads to it, or say in one_place why that is enough"
+        return [*found, f"{what}; {advice}"]
+    if found or not place.changed:
+        what = "it quotes one place, which the change does not touch; quote what the change does"
+        return found or [what]
     named = any(_words(one.text) for one in quotes if one not in others)
-    return "" if named else "its quotation names nothing, and so shows nothing alone"
+    return [] if named else ["its quotation names nothing, and so shows nothing alone"]
 
 
 def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> str:
@@ -229,8 +231,10 @@ async def _not_in_base(
             if name in _CALLED.findall(text)
             or (await git.attempt(*grep, stdin=name.encode())).code != 1  # not found
         ]
-    lacks = f"lack {missing[0]}, which" if missing else "are compared by names, and no name"
-    return f"its quotations {lacks} is in the claim's code" if missing or not needed else ""
+    if missing:
+        return f"its quotations lack {', '.join(missing)}, which the claim's code has"
+    why = "its quotations are compared by names, and the claim's code has none"
+    return "" if needed else why
 
 
 async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
