@@ -114,12 +114,18 @@ async def test_a_file_has_as_many_lines_as_it_has_line_ends(tmp_path):
         assert len(shown[path]) == 1 + len(lines)
 
 
+FOUND = (
+    f"latin.js:1: evil('\udce9')\nlong.js:1: x;{' ' * 398}\nnew.ts:2: evil();\nold.ts:2: evil();"
+)
+
+
 async def test_what_a_diff_cuts_or_git_calls_binary_can_be_read(tmp_path):
     nul = b"f(`\0`);\nevil();\n" + b"f(1);\n" * 400
     head: dict[str, str | bytes | None] = {
         "new.ts": nul,
         "old.ts": nul,
         "long.js": "x;" + " " * 2_000 + "evil();\n",
+        "latin.js": b"evil('\xe9')\n",
         "b.bin": b"\0",
     }
     made = change(tmp_path / "hidden", {"old.ts": "f(1);\n" * 400}, head)
@@ -129,10 +135,12 @@ async def test_what_a_diff_cuts_or_git_calls_binary_can_be_read(tmp_path):
         seen = {line for line in whole.split("\n") if line.startswith("diff --git")}
         read = [await look.read_file({"path": path}, seen) for path in ("old.ts", "long.js")]
         assert "all of it in the diff" in await look.read_file({"path": "new.ts"}, seen)
+        assert await look.search({"pattern": "evil"}) == FOUND
+        assert "b.bin" not in await look.search({"pattern": "", "glob": "b.*"})
         with pytest.raises(InputError, match="binary"):
             await look.read_file({"path": "b.bin"}, seen)
     assert whole.count("\n+2: evil();") == 2
-    assert whole.count("diff --git") == 4
+    assert whole.count("diff --git") == 5
     assert all("evil();" in text for text in read)
 
 

@@ -1,7 +1,9 @@
 """Navigation tools: files, names, text and history. For models; bounded and read-only."""
 
 import json
+import os
 import posixpath
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
@@ -9,6 +11,7 @@ from msgspec import Struct
 
 from diffchecks.check_io import decode_text
 from diffchecks.skipped_files import inspect_content, is_text
+from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.contents import split_lines
@@ -36,6 +39,7 @@ PAGE_CHARACTERS = 18_000
 DIFF_CHARACTERS = 55_000
 """Below the limits of ``config/tools.yaml``, so that a page says how to continue."""
 RIPGREP = Program("rg", "ripgrep")
+NUL = r"(?-u:\x00)"
 
 _FIGURES = {"LINES": LINES_AT_MOST, "CONTEXT": CONTEXT_AT_MOST}
 SPECS = tuple(
@@ -79,6 +83,7 @@ class Navigation:
 
     def __init__(self, workspace: ReviewWorkspace) -> None:
         self._workspace = workspace
+        self._texts = dict[tuple[str, str], bool]()  # path and blob
 
     def tools(self, focus: IterationFocus) -> list[NavigationTool]:
         """All of them."""
@@ -91,10 +96,9 @@ class Navigation:
         entry = (await self._workspace.contents.paths(side)).get(path)
         if entry is None:
             raise InputError(f"{path} does not exist in {side}")
-        data = await self._workspace.contents.read(entry[1])
-        if b"\0" in data[:8000] and not is_text(path, inspect_content(data)):
+        if not await self._is_text(path, {path: entry}):
             raise InputError(f"{path} is binary")
-        lines = split_lines(decode_text(data))
+        lines = split_lines(decode_text(await self._workspace.contents.read(entry[1])))
         whole = "added" if side == "head" else "deleted"
         is_seen = f"diff --git a/{path} b/{path}" in seen and max(map(len, lines)) <= LINE_AT_MOST
         if is_seen and self._workspace.files[path].status == whole:
@@ -123,7 +127,10 @@ class Navigation:
         return "\n".join([*found[:NAMES_AT_MOST], *tail]) or "nothing matches"
 
     async def search(self, arguments: Mapping[str, Json]) -> str:
-        """Matching lines, by ripgrep over the exported tree."""
+        """Matching lines, by ripgrep over the exported tree.
+
+        It passes over files with a NUL; those that are read as text are searched by name.
+        """
         workspace, name = self._workspace, arguments.get("side", "head")
         matches = path_matcher(arguments.get("glob", "*"))
         tree = await workspace.contents.paths(name)
@@ -138,22 +145,26 @@ class Navigation:
         directory = posixpath.commonpath(map(posixpath.dirname, paths))
         context = min(asked := arguments.get("context", 0), CONTEXT_AT_MOST)
         cut = f"context {asked} is too much, shown is {context}\n" if context < asked else ""
-        done = await run(
-            [
-                RIPGREP.find(), "--no-config", "--no-ignore", "--hidden", "--json",
-                f"--max-count={MATCHES_AT_MOST}", f"--context={context}",
-                "-e", arguments["pattern"], "--", f"./{directory}",
-            ],
-            permissions=Permissions((side.root,)),
-            cwd=side.root,
-            limits=ResourceLimits(seconds=20),
-            recorded=True,
-        )  # fmt: skip
-        if done.code not in {0, 1}:
-            raise InputError(f"the search failed: {done.stderr.decode(errors='replace')[:200]}")
-        found = [line for line in map(_parse_line, done.stdout.splitlines()) if line]
+        listed = await _ripgrep(side, NUL, f"./{directory}", "--text", "--files-with-matches")
+        with_nul = {os.fsdecode(line).removeprefix("./") for line in listed}
+        texts = [path for path in paths if path in with_nul and await self._is_text(path, tree)]
+        shape = "--json", f"--max-count={MATCHES_AT_MOST}", f"--context={context}"
+        lines = await _ripgrep(side, arguments["pattern"], f"./{directory}", *shape)
+        found = [one for one in map(_parse_line, lines) if one and one.path not in texts]
+        for path in texts:
+            lines = await _ripgrep(side, arguments["pattern"], f"./{path}", *shape, "--text")
+            found += filter(None, map(_parse_line, lines))
         found = [line for line in found if matches(line.path)]
         return cut + _show_lines(sorted(found, key=self._near_the_change()))
+
+    async def _is_text(self, path: str, tree: Mapping[str, tuple[str, str]]) -> bool:
+        """Whether a file of a tree is read as text, with or without a NUL."""
+        blob = tree[path][1]
+        if (known := self._texts.get((path, blob))) is None:
+            data = await self._workspace.contents.read(blob)
+            known = b"\0" not in data[:8000] or is_text(path, inspect_content(data))
+            self._texts[path, blob] = known
+        return known
 
     async def git_diff(self, arguments: Mapping[str, Json], seen: Container[str] = ()) -> str:
         """The change as text.
@@ -206,6 +217,21 @@ class Navigation:
             raise InputError("a patch without a repository has no history")
 
 
+async def _ripgrep(side: Side, pattern: str, place: str, *options: str) -> list[bytes]:
+    """What ripgrep prints of a file or directory of a side."""
+    argv = [RIPGREP.find(), "--no-config", "--no-ignore", "--hidden", *options]
+    done = await run(
+        [*argv, "-e", pattern, "--", place],
+        permissions=Permissions((side.root,)),
+        cwd=side.root,
+        limits=ResourceLimits(seconds=20),
+        recorded=pattern != NUL,
+    )
+    if done.code not in {0, 1}:
+        raise InputError(f"the search failed: {done.stderr.decode(errors='replace')[:200]}")
+    return done.stdout.splitlines()
+
+
 class _Line(Struct, frozen=True):
     """A line that a search found, or a context line."""
 
@@ -221,12 +247,13 @@ class _Line(Struct, frozen=True):
         return f"{self.path}{mark}{self.number}{mark} {self.text}"
 
 
-def _parse_line(line: bytes) -> _Line | None:
-    event = json.loads(line)
+def _parse_line(printed: bytes) -> _Line | None:
+    event = json.loads(printed)
     if event["type"] not in {"match", "context"} or "text" not in event["data"]["path"]:
         return None
-    data = event["data"]
-    path, text = data["path"]["text"].removeprefix("./"), data["lines"].get("text", "")
+    data, line = event["data"], event["data"]["lines"]
+    path = data["path"]["text"].removeprefix("./")
+    text = line["text"] if "text" in line else decode_text(b64decode(line["bytes"]))
     return _Line(
         path, data["line_number"], event["type"] == "match", text.rstrip("\n")[:MATCH_CHARACTERS]
     )
