@@ -22,7 +22,7 @@ from orchestrator.code_review.agents import (
     shared_opening,
     verifier,
 )
-from orchestrator.code_review.agents.files_read import files_read, hunks_read
+from orchestrator.code_review.agents.files_read import cut_short, files_read, hunks_read, refusals
 from orchestrator.code_review.agents.skill_requirements import skill_requirements
 from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_analyzers
 from orchestrator.code_review.findings import reading_depth, waivers
@@ -47,7 +47,6 @@ from orchestrator.engine.human_questions import ask_person, recorded_questions
 from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, score_rubric
 from orchestrator.engine.state_machine import Flow, State
 from orchestrator.engine.tool_call_records import calls_under
-from orchestrator.engine.tool_registry import NAVIGATION
 from orchestrator.errors import ApprovalRequired, BudgetExhausted, NotPermitted
 
 ENDS = {
@@ -152,13 +151,16 @@ async def rebuild_findings(
         memory=waivers.describe_memory(findings, policy, paths, day),
         checked=checked,
         skipped=reading_depth.add_unread(
-            reading_depth.list_skipped(
-                state.given.workspace,
-                calls,
-                team,
-                state.withheld(),
-                planning.skipped_by_lead(state),
-            ),
+            [
+                *reading_depth.list_skipped(
+                    state.given.workspace,
+                    calls,
+                    team,
+                    state.withheld(),
+                    planning.skipped_by_lead(state),
+                ),
+                *cut_short(state, checked),
+            ],
             checked,
             state.given.workspace,
             state.given.catalog.languages,
@@ -378,18 +380,12 @@ def _refused_look_ups(state: ReviewState) -> dict[str, str]:
 
     Those that have read all hunks of their files only lacked more around them.
     """
-    specs = state.runtime.executor.registry.specs()
     reported = {result.agent for result in state.iteration.results if result.status == "ok"}
     read = {one.path: [hunk.read_by for hunk in one.hunks] for one in state.synthesis.checked}
     for task in state.iteration.plan.tasks:
         if any(task.agent not in by for path in task.paths for by in read.get(path, ())):
             reported.discard(task.agent)
-    return {
-        call.key: f"{call.agent} could not look further with {call.tool}: {call.refusal.reason}"
-        for call in calls_under(state.journal, str(state.iteration.number))
-        if call.refusal and call.refusal.code == BudgetExhausted.code
-        if call.agent in reported and call.tool in specs and NAVIGATION in specs[call.tool].tags
-    }
+    return {key: text for key, agent, text in refusals(state, state.iteration) if agent in reported}
 
 
 def _human_needed(state: ReviewState) -> str:

@@ -84,11 +84,25 @@ async def test_a_page_of_a_long_hunk_is_not_all_of_it(tmp_path: Path) -> None:
 
 async def test_a_limit_that_kept_an_agent_from_a_file_cuts_the_review_short(tmp_path: Path) -> None:
     wide = {f"m{n}.py": "".join(f"V{k} = {k}\n" for k in range(60)) for n in range(120)}
-    looks = [("search", {"pattern": f"V{n} "}) for n in range(100)]
+    looks = [("glob", {"pattern": f"*{n}"}) for n in range(100)]
     reads = [("read_file", {"path": path}) for path in wide]
     verdict = await read_with(tmp_path, {}, wide, *looks, *reads)
     assert verdict.depth.unread_hunks > 0
     assert (verdict.status, verdict.stop.reason) == ("incomplete", "budget")
+
+
+async def test_a_rate_limit_that_kept_an_agent_from_a_file_leaves_a_gap(tmp_path: Path) -> None:
+    wide = {f"m{n}.py": f"V{n} = {n}\n" * 90 for n in range(3)}
+    looks = [("glob", {"pattern": f"*{n}"}) for n in range(101)]  # of 100
+    verdict = await read_with(tmp_path / "unread", {}, wide, *looks)
+    assert (verdict.status, verdict.stop.reason) == ("incomplete", "done")
+    gaps = {one.path: one.why for one in verdict.skipped if one.gap}
+    why = "could not look further with glob: glob was already called 100 times in this run"
+    assert gaps == dict.fromkeys(wide, f"not read whole: generalist {why}")
+    small = {"a.py": "X = 1\n"}
+    read = await read_with(tmp_path / "read", {}, small, *looks)
+    assert (read.status, read.depth.unread_hunks) == ("complete", 0)
+    assert any("could not look further with glob" in one for one in read.stop.uncertain)
 
 
 async def test_what_a_hunk_only_removes_is_seen_in_base(tmp_path: Path) -> None:

@@ -10,8 +10,12 @@ from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.review_state import Iteration, ReviewState
-from orchestrator.code_review.verdict.document_parts import HunkReaders
+from orchestrator.code_review.verdict.document_parts import Checked, HunkReaders
+from orchestrator.code_review.verdict.model import Skipped
+from orchestrator.engine.tool_call_guards import RateGuard
 from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
+from orchestrator.engine.tool_registry import NAVIGATION
+from orchestrator.errors import BudgetExhausted
 
 READING_TOOLS = frozenset({"read_file", "git_diff"})
 
@@ -115,6 +119,30 @@ def _calls(state: ReviewState, done: Iteration, agent: str) -> Iterator[ToolCall
             for call in calls_under(state.journal, task.key):
                 if call.tool in READING_TOOLS and call.ok:
                     yield call
+
+
+def refusals(state: ReviewState, done: Iteration) -> Iterator[tuple[str, str, str]]:
+    """Key, agent and words of an iteration's look-ups that a limit of whatever kind refused."""
+    specs = state.runtime.executor.registry.specs()
+    for call in calls_under(state.journal, str(done.number)):
+        why, tool = call.refusal, call.tool
+        by_limit = why and (why.code == BudgetExhausted.code or why.guard == RateGuard.name)
+        if why and by_limit and tool in specs and NAVIGATION in specs[tool].tags:
+            text = f"{call.agent} could not look further with {tool}: {why.reason}"
+            yield call.key, call.agent, text
+
+
+def cut_short(state: ReviewState, checked: Iterable[Checked]) -> list[Skipped]:
+    """Files with hunks that nobody read, of agents whose look-ups a limit refused."""
+    unread = {one.path for one in checked if not all(hunk.read_by for hunk in one.hunks)}
+    found: dict[tuple[str, str], Skipped] = {}
+    for done in state.iterations:
+        refused = {agent: text for _, agent, text in refusals(state, done)}
+        for task in done.plan.tasks:
+            for path in unread.intersection(task.paths) if task.agent in refused else ():
+                why = f"not read whole: {refused[task.agent]}"
+                found[path, task.agent] = Skipped(path=path, why=why, tool=task.agent, gap=True)
+    return [*found.values()]
 
 
 def lines_shown(
