@@ -58,8 +58,8 @@ CASES: dict[str, tuple[str, list[str], Files, Files]] = {
     "small changes of what is not sensitive": (
         "trivial",
         ["6 changed lines"],
-        {"docs/login.md": "a\n", "author.py": "A = 1\n", "tests/test_payment.py": "A = 1\n"},
-        {"docs/login.md": "b\n", "author.py": "A = 2\n", "tests/test_payment.py": "A = 2\n"},
+        {"docs/login.md": "a\n", "author_namespace.py": "A = 1\n", "tests/test_payment.py": "A = 1\n"},
+        {"docs/login.md": "b\n", "author_namespace.py": "A = 2\n", "tests/test_payment.py": "A = 2\n"},
     ),
     "prose, a form for issues, and a new function": (
         "trivial",
@@ -108,6 +108,7 @@ CASES: dict[str, tuple[str, list[str], Files, Files]] = {
             "payments: pay/refunds.go",
             "cryptography: hmac",
             "deserialization: pickle",
+            "isolation: infra/iptables.sh, net/NetworkPolicy.yml",
             "migrations: app/migrations/0002_name.py",
             "CI: .github/workflows/ci.yml",
             "dependencies: go.mod",
@@ -138,6 +139,8 @@ CASES: dict[str, tuple[str, list[str], Files, Files]] = {
             "shop/other.py": SUMS.replace("sum", "all"),
             "pay/refunds.go": "b\n",
             "a.py": "import hmac\nimport pickle\n\nKEY = hmac, pickle\n",
+            "infra/iptables.sh": "iptables -P INPUT DROP\n",
+            "net/NetworkPolicy.yml": "a: 1\n",
             "app/migrations/0002_name.py": "dependencies = []\n",
             ".github/workflows/ci.yml": "on: push\npermissions: {}\njobs: {}\n",
             "go.mod": "module b\n",
