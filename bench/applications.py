@@ -29,6 +29,7 @@ from msgspec import Struct
 
 from orchestrator.app.run_review import run_review
 from orchestrator.app.types import ReviewOptions
+from orchestrator.catalog.yaml_validation import describe_unknown_name
 from orchestrator.engine.observer_events import ignore_event
 
 DATA = Path(__file__).parent / "data" / "applications"
@@ -209,13 +210,17 @@ def row(name: str, tally: Counter[str]) -> str:
 def main() -> None:
     """Print a row for each application and tool, and one for all."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="applications; all where none is named")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="applications; all where none is named"
+    )
     parser.add_argument("--clones", type=Path, required=True)
     parser.add_argument("--half", choices=("learn", "held"))
     parser.add_argument("--misses", action="store_true", help="list what is missed or false")
     parser.add_argument("--bandit", help="compare with this program")
     args = parser.parse_args()
     names = sorted(path.stem for path in DATA.glob("*.tsv"))
+    for name in {*args.names}.difference(names):
+        parser.error(describe_unknown_name("application", name, names))
     said = {
         name: re.search(r"^# half: (\w+)$", (DATA / f"{name}.tsv").read_text("utf-8"), re.MULTILINE)
         for name in names

@@ -40,6 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.play_the_model import read_reply
 from orchestrator.app.run_review import run_review
+from orchestrator.catalog.yaml_validation import describe_unknown_name
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.types import Json, Response, Text, ToolCall
@@ -345,7 +346,7 @@ def main() -> int:
     parser.add_argument(
         "--remote", default=REMOTE, help="where git fetches from, default: %(default)s"
     )
-    parser.add_argument("--case", choices=[path.stem for path in sorted(CASES.glob("*.json"))])
+    parser.add_argument("--case", metavar="NAME", help="of a file of bench/detection; default: all")
     parser.add_argument("--effort", choices=["auto", "quick", "standard", "thorough"])
     parser.add_argument("--provider", help="measure the model of this provider, with its key")
     parser.add_argument(
@@ -358,7 +359,10 @@ def main() -> int:
         "--prepare", action="store_true", help="only print where the repositories are"
     )
     args = parser.parse_args()
-    names = [args.case] if args.case else [path.stem for path in sorted(CASES.glob("*.json"))]
+    cases = [path.stem for path in sorted(CASES.glob("*.json"))]
+    names = [args.case] if args.case else cases
+    if names[0] not in cases:
+        parser.error(describe_unknown_name("case", args.case, cases))
     if args.record:
         record(names[0], args.played, args.record, args.effort or "auto")
         return 0

@@ -214,6 +214,9 @@ def measure_run(work: Any, *args: Any) -> Times:
     return TIMES[0]
 
 
+KNOWN = ["anthropic", "openai"]
+
+
 def build_script(names: list[str], turns: int, rounds: int) -> dict[str, list[Json]]:
     """The same lines for each run: tool calls, then the report."""
     asked = [{"name": "search", "arguments": {"text": f"value{n}"}} for n in range(turns)]
@@ -254,7 +257,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--provider", nargs="+", default=["anthropic", "openai"])
+    parser.add_argument("--provider", nargs="+", choices=KNOWN, default=KNOWN)
     args = parser.parse_args()
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(build_script(args.provider, args.turns, args.rounds), file)

@@ -29,6 +29,7 @@ from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from orchestrator.catalog.yaml_validation import describe_unknown_name
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.tuning import rubric_decisions
 from orchestrator.tuning.file_formats.item_files import Item
@@ -445,6 +446,8 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas")
     args = parser.parse_args()
     for name in args.only.split(","):
+        if name not in PARTS:
+            parser.error(describe_unknown_name("part", name, PARTS))
         if name in NEED_DATA and not (args.data / "labels").is_dir():
             print(f"{name}: left out, there is no {args.data / 'labels'}; say --data FOLDER")
         else:
