@@ -60,7 +60,9 @@ def test_each_specialist_names_the_topics_of_its_colleagues(catalog):
     specialists = set(catalog.settings.specialists)
     for name in specialists:
         prompt = catalog.agents[name].prompt
-        not_its_own = prompt.partition("- Not yours: ")[2].partition("\n- ")[0].partition("\n\n")[0]
+        not_its_own = (
+            prompt.partition("Of those of others, ")[2].partition("\n- ")[0].partition("\n\n")[0]
+        )
         assert {other for other in specialists if f"({other})" in not_its_own} == (
             specialists - {name}
         ), name

@@ -58,8 +58,16 @@ CASES: dict[str, tuple[str, list[str], Files, Files]] = {
     "small changes of what is not sensitive": (
         "trivial",
         ["6 changed lines"],
-        {"docs/login.md": "a\n", "author_namespace.py": "A = 1\n", "tests/test_payment.py": "A = 1\n"},
-        {"docs/login.md": "b\n", "author_namespace.py": "A = 2\n", "tests/test_payment.py": "A = 2\n"},
+        {
+            "docs/login.md": "a\n",
+            "author_namespace.py": "A = 1\n",
+            "tests/test_payment.py": "A = 1\n",
+        },
+        {
+            "docs/login.md": "b\n",
+            "author_namespace.py": "A = 2\n",
+            "tests/test_payment.py": "A = 2\n",
+        },
     ),
     "prose, a form for issues, and a new function": (
         "trivial",

@@ -20,6 +20,7 @@ CLAIM = {
     [
         ("docs", "", "The example does not run", "medium"),
         ("docs", "", "Typo in the heading", "info"),
+        ("docs-2", "", "The example does not run", "medium"),
         ("generalist", "docs", "A misspelled word", "info"),
         ("generalist", "Documentation", "The example does not run", "medium"),
         ("qa", "", "Typo in a name breaks every call", "critical"),

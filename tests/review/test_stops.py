@@ -178,10 +178,17 @@ async def test_a_report_that_breaks_its_contract_is_sent_back(repo: Repo) -> Non
 
 
 async def test_a_claim_counts_when_its_quote_stands_in_head(repo: Repo) -> None:
-    model = ScriptedModel(script(docs=[report(findings=[claim(category="qa")])]))
+    other = claim(category="qa", title="Callers get another name", confidence=0.8)
+    outside = {"docs": [report(findings=[claim(category="qa")])]}  # of another's subject
+    looked = script()["security"][0]
+    model = ScriptedModel(script(**outside, security=[looked, report(findings=[other])]))
     verdict = await review(repo, model)
-    assert [(f.title, f.reported_by) for f in verdict.findings] == [("A constant", ("docs",))]
+    (found,) = verdict.findings
+    assert (found.title, found.reported_by) == ("A constant", ("docs", "security"))
+    assert (found.category, found.severity, found.support) == ("qa", "high", "claimed")
     assert verdict.verdict == "needs_changes"
+    (followed,) = [one for one in verdict.score.criteria if one.id == "playbooks-followed"]
+    assert not [name for name in followed.missing if found.id in name]
 
 
 async def test_a_slip_in_a_line_number_costs_no_finding(repo: Repo) -> None:

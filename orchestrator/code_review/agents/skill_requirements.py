@@ -120,10 +120,10 @@ class _Work(Struct, frozen=True):
     def _leads_to(self, skill: Skill, finding: Finding) -> bool:
         """Whether a finding is of its categories, in a file that its analyzers read.
 
-        A finding of a category that no skill of the agent names is of all of them.
+        A finding of a category that no skill names is of all of the agent's.
         """
-        own = self.state.agent(self.spec.name).skills
-        known = {name for one in own for name in one.requires.categories}
+        skills = self.state.given.catalog.skills.values()
+        known = {name for one in skills for name in one.requires.categories}
         names = skill.requires.categories
         tools = [find_tool(self.state, self.spec, name) for name in skill.tools]
         reads = [one.concerns(finding.path) for one in tools if isinstance(one, Analysis)]

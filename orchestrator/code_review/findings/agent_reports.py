@@ -39,6 +39,8 @@ MAX_WEIGHTY = 10
 """Findings above info that an agent may report."""
 
 _DOCS = frozenset({"docs", "doc", "documentation"})
+_SHARD = re.compile(r"(-shard)?-\d+$")
+"""The end of the name of an agent that shares its role with others."""
 _SPELLING = re.compile(r"\b(typo\w*|spelling|misspell\w*|misspelt)\b", re.IGNORECASE)
 
 
@@ -65,7 +67,7 @@ def claim_fingerprint(claim: ReportedFinding) -> str:
 
 def read_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
     """An agent's finding in the form that analyzers' findings have."""
-    category = claim.category or agent
+    category = claim.category or _SHARD.sub("", agent)
     if category.casefold() in _DOCS:
         category = "docs"
     return LocatedFinding(
