@@ -89,6 +89,7 @@ class ReportedFinding(Strict, frozen=True):
     fingerprint: str = ""
     fix_suggestion: str = ""
     patch: str = ""
+    ran: list[str] = field(default_factory=list)
     older: bool = False
     because_of: Cause | None = None
     guideline: Guideline | None = None

@@ -22,6 +22,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
     Work,
     analyzer_calls,
     answers,
+    find_run,
 )
 from orchestrator.code_review.findings.located_findings import ProposedFix, Verification
 from orchestrator.code_review.findings.merging import FindingReport
@@ -296,8 +297,9 @@ class ReviewState:
         """
         verified = {name: one for done in self.iterations for name, one in done.verified.items()}
         shown = {done.number: done.shown for done in self.iterations}
-        found = References(shown, verified, ids, self.carried, family_of=self.family_of)
-        settled = self.settled
+        run_of, settled = partial(find_run, self.journal, self.runtime.executor.nonce), self.settled
+        found = References(shown, verified, ids, self.carried, run_of=run_of)
+        found = replace(found, family_of=self.family_of)
         return replace(found, why_settled=settled.why_settled) if settled else found
 
     def family_of(self, agent: str) -> str:

@@ -26,11 +26,14 @@ from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.errors import InputError, SandboxError
+from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.sandbox import private_paths
 from orchestrator.sandbox.isolated_run import NO_SANDBOX
+from tests.providers.whole_kit import reports, says
 from tests.review.review_kit import change, review, workspace_of
-from tests.review.team_kit import TEAM, claim, judged, plan, report, scores, script, sums
+from tests.review.team_kit import TEAM, claim, facts, judged, plan, report, scores, script, sums
 from tests.review.test_responses import CODE, response
+from tests.review.test_skill_requirements import alone
 from tests.scripted_model import ScriptedModel, tool_call_reply
 
 pytestmark = pytest.mark.attack("a snippet that reaches out of its sandbox")
@@ -261,6 +264,44 @@ async def test_output_of_a_snippet_is_evidence_and_its_code_is_not(
     assert SHOWN in seen[0]
     assert "[redacted]" in seen[0]
     assert TOKEN not in seen[0]
+
+
+async def test_a_finding_shows_the_run_that_its_author_quotes_and_the_verifier_can_quote_it(
+    namespaces: None, tmp_path: Path
+) -> None:
+    code = "from pay import pay\npay(b'-5')"
+    flaw = {
+        "path": "pay.py", "start_line": 2, "end_line": 2, "quote": "return int(text, 16)",
+        "title": "A negative amount is paid", "severity": "high", "confidence": 0.9,
+    }  # fmt: skip
+    seen = list[Any]()
+
+    def corrects(request: Request) -> Response:
+        seen.append(str(request.messages[-1]))
+        return reports(findings=[{**flaw, "ran": ["pay(b'-5') -> -5"]}])
+
+    def verifies(request: Request) -> Response:
+        (shown,) = facts(request)["claims"]
+        seen.append(shown["runs"])
+        quotes = [{"file": "pay.py", "quote": flaw["quote"]}]
+        quotes.append({"file": "run_snippet", "quote": "pay(b'-5') -> -5"})
+        ruling = {"finding": shown["id"], "verdict": "confirmed", "reason": "It is paid."}
+        return says(verdicts=[{**ruling, "quotes": quotes}])
+
+    wrong = reports(findings=[{**flaw, "ran": ["pay(b'-5') -> 5"]}])
+    lines = [tool_call_reply(("run_snippet", {"code": code})), wrong, corrects]
+    model = ScriptedModel({"generalist": lines, "verifier": [verifies]})
+    repo = change(tmp_path, {}, {"pay.py": HEAD["pay.py"]})
+    verdict = await review(repo, model, adjust=alone, run_tests=True, verifier=True)
+    model.finish()
+    assert "no snippet of yours printed" in seen[0]
+    (found,) = verdict.findings
+    (run,) = found.runs
+    assert (run.code, run.output) == (code, "exit status 0\npay(b'-5') -> -5")
+    assert seen[1] == [{"code": run.code, "output": run.output}]
+    assert run.call.endswith("/run_snippet")
+    assert found.support == "verified"
+    assert str(render_findings(verdict, {})).count("pay(b&#39;-5&#39;) -&gt; -5") == 1
 
 
 async def test_it_is_offered_only_where_this_repositorys_python_may_run_and_never_called_offline(

@@ -238,7 +238,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
 _SHOWN = (
     "id", "severity", "title", "detail", "path", "start_line", "end_line", "reported_by",
     "reports", "objections", "fix_suggestion", "because_of", "support", "cause_quote", "guideline",
-    "proofs", "remarks", "quote", "side",
+    "proofs", "runs", "remarks", "quote", "side",
 )  # fmt: skip
 
 

@@ -118,4 +118,5 @@ def _shown(finding: Finding) -> Mapping[str, object]:
         "end_line": finding.end_line,
         "claim": "; ".join(dict.fromkeys(titles)),
         "goes_wrong": _SENTENCE.split(finding.detail, maxsplit=1)[0][:MAX_DETAIL],
+        "runs": [{"code": run.code, "output": run.output} for run in finding.runs],
     }

@@ -27,7 +27,7 @@ from orchestrator.code_review.findings.located_findings import (
     Verification,
 )
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding, default_rule
-from orchestrator.code_review.verdict.document_parts import Objection
+from orchestrator.code_review.verdict.document_parts import Objection, SnippetRun
 from orchestrator.engine.canonical_json import digest
 
 MAX_TITLE = 160
@@ -35,6 +35,8 @@ MAX_DETAIL = 2_000
 """Characters; what is longer is cut, with a mark."""
 LONGEST_WORD = 40
 """Characters; within a longer run without a blank a text is cut anywhere."""
+MAX_RUNS = 3
+"""Snippets that a report of a finding can name."""
 MAX_WEIGHTY = 10
 """Findings above info that an agent may report."""
 
@@ -126,6 +128,7 @@ class References(Struct, frozen=True):
         carried: findings of the previous review.
         why_settled: why an earlier review has settled an agent's finding; empty: it has not.
         family_of: agent → the family of the model that answers it; empty: the review's own.
+        run_of: agent and a text → its snippet that printed this; None: none did.
     """
 
     shown: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
@@ -134,6 +137,7 @@ class References(Struct, frozen=True):
     carried: Sequence[FindingReport] = ()
     why_settled: Callable[[LocatedFinding], str] = lambda _: ""
     family_of: Callable[[str], str] = lambda _: ""
+    run_of: Callable[[str, str], SnippetRun | None] = lambda *_: None
 
 
 class Responses(Struct):

@@ -115,6 +115,7 @@ def _bounded(claim: Finding) -> Finding:
         confirmed_by=_bounded_names(claim.confirmed_by),
         objections=tuple(map(_bounded_objection, claim.objections[:MAX_LISTED])),
         steps=(),
+        runs=(),
         context=None,
     )
 

@@ -29,6 +29,7 @@ from orchestrator.code_review.findings.agent_reports import (
 from orchestrator.code_review.findings.citations import CitableSources, locate_finding, read_lines
 from orchestrator.code_review.findings.evidence_from_journal import (
     citable_answer,
+    find_run,
     reported_fingerprints,
 )
 from orchestrator.code_review.findings.located_findings import FindingTarget, Rejection
@@ -91,6 +92,12 @@ class ReportCorrections(Struct, frozen=True):
             f"finding {number} ({finding.title}): {error}"
             for number, finding in enumerate(form.findings, 1)
             if (error := await self._error(agent, finding, known))
+        ]
+        errors += [
+            f"finding {number} ({finding.title}): no snippet of yours printed {text!r:.200}"
+            for number, finding in enumerate(form.findings, 1)
+            for text in finding.ran
+            if find_run(self.journal, self.nonce, agent, text) is None
         ]
         errors += (await self._response_errors(agent, form, known)).values()
         ruled_out, unplaced = await self._ruled_out(report)

@@ -8,8 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from diffchecks.check_io import NOT_PARSED, NOTE, NOTHING_TO_COMPARE
+from diffchecks.new_findings import remove_white_space
 from orchestrator.code_review.findings.located_findings import AnalysisResult
+from orchestrator.code_review.findings.quote_location import MIN_QUOTE, find_quote
 from orchestrator.code_review.tools.run_snippet import RUN_SNIPPET, citable_part
+from orchestrator.code_review.verdict.document_parts import SnippetRun
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
@@ -140,6 +143,22 @@ def citable_answer(call: ToolCallRecord, nonce: str) -> str:
     if call.tool == RUN_SNIPPET:
         return citable_part(answer, str(call.arguments.get("code", "")))
     return answer
+
+
+def find_run(journal: Journal, nonce: str, agent: str, text: str) -> SnippetRun | None:
+    """The snippet of an agent that printed a text."""
+    for call in calls_under(journal, ""):
+        if call.tool == RUN_SNIPPET and call.ok and call.agent == agent:
+            code, output = str(call.arguments.get("code", "")), unframe(call.content, nonce)
+            if has_printed(run := SnippetRun(call.key, code, output), text):
+                return run
+    return None
+
+
+def has_printed(run: SnippetRun, text: str) -> bool:
+    """Whether a snippet printed a text, beyond what it holds itself."""
+    lines = citable_part(run.output, run.code).split("\n")
+    return len(remove_white_space([text])) >= MIN_QUOTE and bool(find_quote(lines, text))
 
 
 def latest(entries: Iterable[Work]) -> dict[str, Work]:

@@ -116,6 +116,7 @@ def _shown(
         "start_column": first.start_column or None,
         "fix_suggestion": words.fix_suggestion or first.fix_suggestion,
         "guideline": next((g for one in reports if (g := one.finding.guideline)), None),
+        "runs": tuple(dict.fromkeys(run for one in reports for run in one.finding.runs)),
         "steps": next((steps for one in reports if (steps := one.finding.steps)), ()),
     }
 

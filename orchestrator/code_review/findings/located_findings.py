@@ -8,7 +8,7 @@ from msgspec import Struct, convert, field, to_builtins
 from diffchecks.check_io import Edit, FlowStep
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.verdict.document_parts import Guideline, Objection
+from orchestrator.code_review.verdict.document_parts import Guideline, Objection, SnippetRun
 from orchestrator.code_review.verdict.model import Cause
 from orchestrator.data_directories import read_table
 from orchestrator.engine.field_types import UnitFloat
@@ -39,6 +39,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
         steps: the data flow from a source, as taint analysis traced it.
         edits: a fix in its file that an analyzer proposes.
         patch: a fix that an agent proposes, as a unified diff against head.
+        runs: snippets that its reporter ran, and whose output it quotes.
         older: its author says that base has it too.
         lowered_from: its author's severity, where it is info as one too many, or low as stopped.
         refined_because: why its author has changed it since it reported it.
@@ -65,6 +66,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     steps: tuple[FlowStep, ...] = ()
     edits: tuple[Edit, ...] = ()
     patch: str = ""
+    runs: tuple[SnippetRun, ...] = ()
     older: bool = False
     lowered_from: Severity | None = None
     refined_because: str = ""

@@ -13,6 +13,7 @@ from diffchecks.rules import CONFIGURED_ANALYZERS, IMPORTED_RESULTS, RuleTable
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import (
+    MAX_RUNS,
     MAX_WEIGHTY,
     IterationReport,
     References,
@@ -319,7 +320,8 @@ async def _check_claims(
     for report in reports:
         agent, names = report.agent, references.shown.get(report.iteration, {})
         for claim in report.form.findings:
-            finding = read_claim(claim, agent)
+            runs = (references.run_of(agent, text) for text in claim.ran[:MAX_RUNS])
+            finding = replace(read_claim(claim, agent), runs=tuple(filter(None, runs)))
             refers_to = names.get(claim.fingerprint, claim.fingerprint)
             if refers_to in refuted:
                 continue
@@ -390,7 +392,8 @@ def _adds_nothing(known: LocatedFinding, claim: LocatedFinding) -> bool:
     """Whether an agent repeats an analyzer's finding in its words, with no higher confidence."""
     words = (known.severity, known.title, known.detail, known.fix_suggestion)
     repeated = (claim.severity, claim.title, claim.detail, claim.fix_suggestion)
-    return not claim.patch and words == repeated and claim.confidence <= known.confidence
+    more = claim.patch or claim.runs or claim.confidence > known.confidence
+    return not more and words == repeated
 
 
 # --- what does not count ------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from orchestrator.code_review.agent_report_contracts import ClaimVerdict, Quoted
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.findings.citations import MAX_SHOWN_QUOTE, changed_lines, read_lines
+from orchestrator.code_review.findings.evidence_from_journal import has_printed
 from orchestrator.code_review.findings.finding_context import (
     enclosing_names,
     find_block,
@@ -27,6 +28,7 @@ from orchestrator.code_review.findings.finding_context import (
 )
 from orchestrator.code_review.findings.quote_location import find_quote, lines_between
 from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.tools.run_snippet import RUN_SNIPPET
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.data_directories import read_table
 
@@ -158,6 +160,11 @@ async def _faults(
     if not given.quotes:
         return [*found, "it quotes nothing"]
     older = given.verdict == "older"
+    ran = [one for one in given.quotes if one.file == RUN_SNIPPET
+           and any(has_printed(run, one.quote) for run in claim.runs)]  # fmt: skip
+    if ran:  # it shows what the place does
+        code = [one for one in given.quotes if one not in ran]
+        given = replace(given, quotes=code, one_place=given.one_place or ran[0].quote)
     located = [await _locate(workspace, quoted, claim, older) for quoted in given.quotes]
     quotes = [one for one in located if isinstance(one, _Code)]
     if len(quotes) < len(located):  # what the others lead to is not known yet

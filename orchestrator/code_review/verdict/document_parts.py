@@ -56,6 +56,14 @@ class Remark(Strict, frozen=True):
     reason: str
 
 
+class SnippetRun(Strict, frozen=True):
+    """A snippet that its reporter ran, and what that printed; ``call`` is its journal key."""
+
+    call: str
+    code: str
+    output: str
+
+
 class Guideline(Strict, frozen=True):
     """A line of the repository's own guidance in base that a finding says is violated."""
 

@@ -41,6 +41,7 @@ from orchestrator.code_review.verdict.document_parts import (
     Remark,
     Reported,
     SincePrevious,
+    SnippetRun,
     VerdictIteration,
     WaiverUse,
 )
@@ -131,6 +132,7 @@ class Finding(Strict, frozen=True, kw_only=True):
     steps: tuple[FlowStep, ...] = ()
     reports: tuple[Reported, ...] = ()
     proofs: tuple[Proof, ...] = ()
+    runs: tuple[SnippetRun, ...] = ()
     objections: tuple[Objection, ...] = ()
     remarks: tuple[Remark, ...] = ()
     support: Support = "proven"
