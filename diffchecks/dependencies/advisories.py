@@ -17,7 +17,7 @@ from msgspec.json import decode
 
 from diffchecks import name_some
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import read_yaml
+from diffchecks.data_files import read_map, read_yaml
 from diffchecks.dependencies.changed_packages import Package, list_changed, normalize
 from diffchecks.dependencies.version_order import version_key
 from diffchecks.jobs import DependenciesJob
@@ -85,13 +85,7 @@ MAX_FINDINGS = 50
 SUMMARY_CHARACTERS = 160
 IDS_SHOWN = 5
 SEVERITIES = ("low", "medium", "high", "critical")
-LEVELS = {
-    "critical": "critical",
-    "high": "high",
-    "moderate": "medium",
-    "medium": "medium",
-    "low": "low",
-}
+LEVELS = read_map("maps.yaml", "advisory_levels")
 """Severity in an advisory database → severity of the finding."""
 UNKNOWN = "medium"
 MALICIOUS = "MAL-"

@@ -4,18 +4,14 @@ import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import read_map
 from diffchecks.infrastructure.shared_checks import find_literal
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.yaml_tree import TreeNode, TreePlace
 
 _NAME = re.compile(r"(?:^|[_.-])compose(?:[_.-]|$)")
 _SERVICE_KEYS = ("image", "build")
-# Port of a container → the database that listens there by default.
-_DATABASE_PORTS = {
-    "1433": "SQL Server", "1521": "Oracle", "3306": "MySQL", "5432": "PostgreSQL",
-    "5984": "CouchDB", "6379": "Redis", "7474": "Neo4j", "8086": "InfluxDB", "9042": "Cassandra",
-    "9200": "Elasticsearch", "9300": "Elasticsearch", "11211": "memcached", "27017": "MongoDB",
-}  # fmt: skip
+_DATABASE_PORTS = read_map("maps.yaml", "database_ports")
 _VARIABLE = re.compile(r"\$\{[^}]{0,200}\}")  # its default may contain a colon
 _EVERYWHERE = frozenset(["", "0.0.0.0", "[::]", "::"])  # noqa: S104 - what is looked for
 

@@ -4,13 +4,13 @@ import ast
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import read_names, vocabulary
+from diffchecks.data_files import read_map, read_names, vocabulary
 from diffchecks.python.source_definitions import find_definitions
 from diffchecks.python.syntax_tree_cache import walk
 from diffchecks.removed_controls.lost_wrapping import (
@@ -22,11 +22,7 @@ from diffchecks.removed_controls.lost_wrapping import (
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-GRAMMARS: Mapping[str, str] = {
-    ".js": "tsx", ".jsx": "tsx", ".mjs": "tsx", ".cjs": "tsx", ".ts": "typescript",
-    ".mts": "typescript", ".cts": "typescript", ".tsx": "tsx", ".go": "go", ".java": "java",
-    ".rb": "ruby", ".php": "php", ".cs": "csharp",
-}  # fmt: skip
+GRAMMARS = read_map("maps.yaml", "grammars_of_guards")
 """File extension → grammar."""
 
 SHOWN = 90  # characters of a declaration in a message

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from itertools import chain
 
-from diffchecks.data_files import read_rows, vocabulary
+from diffchecks.data_files import read_rows, read_yaml, vocabulary
 from diffchecks.secrets.secret_plausibility import (
     Hit,
     is_entered,
@@ -142,17 +142,7 @@ def find_assignments(path: str, searched: SearchableText) -> Iterator[Hit]:
 
 _STAND_INS = frozenset({"pass", "passwd", "password", "passw0rd", "pwd", "secret", "token"})
 
-_CONNECTION_WORDS = ("password=", "pwd=", "password =", "pwd =", "@tcp(", "jdbc:oracle:thin:")
-
-_CALL_WORDS = (
-    *("login(", "authenticate(", "auth(", "auth=(", "auth = (", "setcredentials("),
-    *("connect(", "new mysqli(", "new pdo(", "getconnection(", "ftp_login(", "-securestring"),
-)
-_COMMAND_WORDS = (
-    *("curl", "wget", "sshpass", "mysql", "mariadb", "mongo", "sqlcmd", "sqlplus", "redis-cli"),
-    *("ldap", "plink", "pscp", "openssl", "docker", "podman", "chpasswd", "sudo"),
-    *("--password", "--pass "),
-)
+_SIGNS = {kind: tuple(words) for kind, words in read_yaml("secrets/signs.yaml").items()}
 
 
 def find_in_urls(searched: SearchableText) -> Iterator[Hit]:
@@ -173,7 +163,7 @@ def find_in_urls(searched: SearchableText) -> Iterator[Hit]:
         chosen = looks_generated(value) or looks_like_policy_password(value)
         if chosen and not context("nowhere").match(match["host"]):
             yield Hit("url-parameter", "Key or token in a URL", start, end)
-    for match in searched.matches(_CONNECTION_WORDS, "connection"):
+    for match in searched.matches(_SIGNS["connection"], "connection"):
         password, start, end = value_of(match)
         if looks_chosen(password):
             yield Hit("connection-string", "Password in a connection string", start, end)
@@ -181,11 +171,11 @@ def find_in_urls(searched: SearchableText) -> Iterator[Hit]:
 
 def find_in_calls(searched: SearchableText) -> Iterator[Hit]:
     """Find passwords and tokens in a login call, on a command line or in a header."""
-    for match in searched.matches(_CALL_WORDS, "call"):
+    for match in searched.matches(_SIGNS["call"], "call"):
         password, start, end = value_of(match)
         if is_set(password) and not context("refusal").fullmatch(password):
             yield Hit("login-call", "Password in a login call", start, end, confidence=0.8)
-    for match in searched.matches(_COMMAND_WORDS, "command"):
+    for match in searched.matches(_SIGNS["command"], "command"):
         password, start, end = value_of(match)
         if looks_chosen(password):
             yield Hit("login-call", "Password on a command line", start, end, confidence=0.8)

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
+from diffchecks.data_files import read_map
 from diffchecks.taint import (
     attribute_access,
     branch_conditions,
@@ -43,11 +44,7 @@ from diffchecks.taint.module_index import Bound, Class, Function
 from diffchecks.taint.strings import taints_of
 from diffchecks.taint.template_code import Member
 
-_CONTAINERS: Final = {
-    "builtins.list": "list", "builtins.tuple": "list", "builtins.set": "list",
-    "builtins.frozenset": "list", "builtins.sorted": "list", "builtins.reversed": "list",
-    "builtins.dict": "dict",
-}  # fmt: skip
+_CONTAINERS: Final = read_map("maps.yaml", "containers")
 
 
 def evaluate_call(frame: Activation, node: ast.Call) -> Value:

@@ -29,13 +29,7 @@ _BEGINNINGS: Final = {
     "statement": re.compile(rf"\s*(?:{_STATEMENTS})\s", re.IGNORECASE),
 }
 SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "parameter": 0.5, "stored": 0.8}
-_SUFFIXES: Final = {
-    "request": "",
-    "socket": "",
-    "spliced": "-parameter",
-    "parameter": "-parameter",
-    "stored": "-stored",
-}
+_SUFFIXES: Final = read_map("maps.yaml", "code_endings")
 # Classes for which a stored part of the text counts.
 _STORED: Final = frozenset({"sql", "command", "code", "template"})
 _HTML: Final = re.compile("text/html")

@@ -7,6 +7,7 @@ import string
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from diffchecks.data_files import read_names
 from diffchecks.taint.abstract_state import AbstractState, collect_taints
 from diffchecks.taint.abstract_values import NOT_CONST, PART, Taint, Value, merge_taints, prefix_of
 from diffchecks.taint.call_frames import Activation, EvaluatedCall
@@ -265,16 +266,7 @@ _OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
     ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
     ast.In: lambda item, box: item in box, ast.NotIn: lambda item, box: item not in box,
 }  # fmt: skip
-# fmt: off
-_METHODS: Final = frozenset({
-    "capitalize", "casefold", "count", "decode", "encode", "endswith", "find", "format", "index",
-    "isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower",
-    "isnumeric", "isspace", "istitle", "isupper", "join", "lower", "lstrip", "partition",
-    "removeprefix", "removesuffix", "replace", "rfind", "rindex", "rpartition", "rsplit",
-    "rstrip", "split", "splitlines", "startswith", "strip", "swapcase", "title", "upper", "hex",
-    "bit_length", "keys", "values", "items", "get",
-})
-# fmt: on
+_METHODS: Final = read_names("constant_methods")
 _FUNCTIONS: Final = (abs, bool, chr, float, int, len, max, min, ord, repr, round, str, sum, tuple)
 _BUILTINS: Final[dict[str, Callable[..., Any]]] = {
     function.__name__: function for function in _FUNCTIONS

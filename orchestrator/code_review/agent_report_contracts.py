@@ -89,7 +89,7 @@ class ReportedFinding(Strict, frozen=True):
     fingerprint: str = ""
     fix_suggestion: str = ""
     patch: str = ""
-    ran: list[str] = field(default_factory=list)
+    ran: Annotated[list[str], Meta(max_length=3)] = field(default_factory=list)
     older: bool = False
     because_of: Cause | None = None
     guideline: Guideline | None = None

@@ -1,6 +1,6 @@
 """Assemble the verdict, with its digest, from a finished review."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import convert, to_builtins
@@ -38,6 +38,7 @@ from orchestrator.code_review.verdict.model import (
     name_counts,
     severity_counts,
 )
+from orchestrator.data_directories import read_table
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.budget import Cost
 from orchestrator.engine.canonical_json import digest
@@ -46,9 +47,12 @@ from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Bounds, Usage
 from orchestrator.errors import answer_command, approve_command, raise_limit_command, resume_command
+from orchestrator.wording import count_noun
 
 VOLATILE = ("run_id", "usage", "previous", "override", "artifacts", "exit_code", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
+_SUMMED = ("input_tokens", "output_tokens", "cached_tokens", "saved_usd")
+_UNCOUNTED: Mapping[str, str] = read_table(__file__, "uncounted.yaml")
 NAMED_CONTESTED = 5
 MAX_RULED_OUT = 10
 """Of one agent."""
@@ -240,17 +244,14 @@ def _agent(state: ReviewState, iteration: int, result: LoopResult) -> AgentRepor
     if "verdicts" in report:
         notes += state.iterations[iteration - 1].verdict_errors
     return AgentReport(
-        agent=result.agent,
+        **shared_fields(result, AgentReport),
         iteration=iteration,
-        status=result.status,
         summary=report.get("summary", "") or result.detail,
         findings=tuple(dict.fromkeys(name for name in ids if name)),
         checked=len(form.checked),
         gaps=tuple(gaps),
         ruled_out=tuple(form.ruled_out[:MAX_RULED_OUT]),
         notes=tuple(notes),
-        turns=result.turns,
-        tool_calls=result.tool_calls,
     )
 
 
@@ -292,13 +293,10 @@ def _usage(state: ReviewState) -> RunUsage:
         iterations=len(state.iterations),
         model_calls=int(spent.turns),
         tool_calls=int(spent.tool_calls),
-        input_tokens=sum(used.input_tokens for used in usages),
-        output_tokens=sum(used.output_tokens for used in usages),
-        cached_tokens=sum(used.cached_tokens for used in usages),
+        **{name: sum(getattr(used, name) for used in usages) for name in _SUMMED},
         usd=spent.usd,
         uncertain_usd=failed.usd + sum(used.usd for used in usages if used.estimated),
         uncertain_tokens=int(failed.tokens),
-        saved_usd=sum(used.saved_usd for used in usages),
         seconds=round(journal.elapsed(), 3),
         limits=limits,
         notes=tuple(filter(None, (*state.given.notes, state.summary_note, *_uncounted(usages)))),
@@ -330,17 +328,8 @@ def _list_patches(state: ReviewState, verdict: Verdict) -> Verdict:
 
 def _uncounted(usages: Sequence[Usage]) -> tuple[str, ...]:
     """Notes on calls whose cost is not known to the token."""
-    guessed = sum(used.estimated for used in usages)
-    under = sum(used.undercounted for used in usages)
-    above = sum(used.above_limit for used in usages)
-    lost = sum(used.lost for used in usages)
-    counts = {
-        f"calls that did not say what they used, counted at their worst case: {guessed}": guessed,
-        f"calls that reported less than was sent or received, counted at that: {under}": under,
-        f"calls that reported more output than their limit, counted as reported: {above}": above,
-        f"attempts whose reply was lost and may have been billed, each at its worst: {lost}": lost,
-    }
-    return tuple(sentence for sentence, count in counts.items() if count)
+    counts = {name: sum(getattr(used, name) for used in usages) for name in _UNCOUNTED}
+    return tuple(f"{_UNCOUNTED[name]}: {count}" for name, count in counts.items() if count)
 
 
 def _provenance(state: ReviewState) -> Provenance:
@@ -377,10 +366,8 @@ def _summary(state: ReviewState) -> str:
     severities = name_counts(state.synthesis.findings)
     files = len(state.given.workspace.change.files)
     gaps = sum(skip.gap for skip in state.synthesis.skipped)
-    parts = [f"{files} changed {'file' if files == 1 else 'files'}", severities or "no findings"]
-    if gaps:
-        parts.append(f"{gaps} {'gap' if gaps == 1 else 'gaps'}")
-    return "; ".join(parts) + "."
+    parts = [count_noun(files, "changed file"), severities or "no findings"]
+    return "; ".join([*parts, *([count_noun(gaps, "gap")] if gaps else [])]) + "."
 
 
 LISTED_ACTIONS = 10

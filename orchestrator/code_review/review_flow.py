@@ -135,7 +135,7 @@ async def rebuild_findings(
     policy = replace(policy, waivers=(*policy.waivers, *dropped))
     policy = await place_dismissals(state.given.workspace, policy, reported)
     found = await build_findings(
-        state.given.workspace, calls, team, state.answers(judge=True), policy, state.references(ids)
+        state.given.workspace, calls, team, state.answers(), policy, state.references(ids)
     )
     checked = reading_depth.list_checked(
         calls, files_read(state), state.given.catalog.languages, await hunks_read(state)
@@ -385,7 +385,8 @@ def _refused_look_ups(state: ReviewState) -> dict[str, str]:
     for task in state.iteration.plan.tasks:
         if any(task.agent not in by for path in task.paths for by in read.get(path, ())):
             reported.discard(task.agent)
-    return {key: text for key, agent, text in refusals(state, state.iteration) if agent in reported}
+    refused = refusals(state, state.iteration).items()
+    return {key: f"{agent} {text}" for key, (agent, text) in refused if agent in reported}
 
 
 def _human_needed(state: ReviewState) -> str:

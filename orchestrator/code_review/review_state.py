@@ -270,16 +270,10 @@ class ReviewState:
             )
         ]
 
-    def answers(self, *, judge: bool = False) -> Callable[[str], Iterable[str]]:
-        """What a tool answered the specialists so far, by its name.
-
-        Args:
-            judge: include its answers to the judge.
-        """
+    def answers(self) -> Callable[[str], Iterable[str]]:
+        """What a tool answered the specialists and the judge so far, by its name."""
         tasks = [task.key for done in self.iterations for task in done.tasks]
-        tasks += [CODE_TASK]
-        if judge:
-            tasks += [done.key("judge") for done in self.iterations]
+        tasks += [CODE_TASK, *(done.key("judge") for done in self.iterations)]
         return partial(answers, self.journal, self.runtime.executor.nonce, tasks)
 
     async def call_tool(

@@ -98,7 +98,7 @@ async def test_a_rate_limit_that_kept_an_agent_from_a_file_leaves_a_gap(tmp_path
     assert (verdict.status, verdict.stop.reason) == ("incomplete", "done")
     gaps = {one.path: one.why for one in verdict.skipped if one.gap}
     why = "could not look further with glob: glob was already called 100 times in this run"
-    assert gaps == dict.fromkeys(wide, f"not read whole: generalist {why}")
+    assert gaps == dict.fromkeys(wide, f"not read whole: {why}")
     small = {"a.py": "X = 1\n"}
     read = await read_with(tmp_path / "read", {}, small, *looks)
     assert (read.status, read.depth.unread_hunks) == ("complete", 0)

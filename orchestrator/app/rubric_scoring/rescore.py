@@ -384,7 +384,7 @@ async def _read_recorded_marks(state: ReviewState, rubric: Rubric) -> dict[str, 
     outcome = state.iteration.judged
     if outcome is None or outcome.status != "ok" or dict(rubric.judge) != dict(state.rubric.judge):
         return {}
-    known = judging.citable_sources(state, state.answers(judge=True))
+    known = judging.citable_sources(state, state.answers())
     marks = await judging.read_marks(judging.judged_criteria(state.rubric), outcome, known)
     old = {c.id: describe_wording(c) for c in judging.judged_criteria(state.rubric)}
     return {

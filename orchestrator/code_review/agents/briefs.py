@@ -30,6 +30,8 @@ MAX_WIDTH, MAX_LINES = 1_000, 40
 ALIKE = 10
 """Findings of the same words that are named behind the first of them."""
 
+_SHOWN = ("id", "fingerprint", "severity", "confidence", "state", "path", "start_line", "end_line")
+
 
 def build_brief(task: str, nonce: str, bounds: Bounds | None = None, /, **facts: object) -> str:
     """The first message of a task: its text, and the facts as framed JSON.
@@ -82,18 +84,11 @@ def describe(finding: Finding, *, longest: int = MAX_TEXT, quoted: bool = True) 
         quoted: with the text at its lines.
     """
     shown = {
-        "id": finding.id,
-        "fingerprint": finding.fingerprint,
-        "severity": finding.severity,
-        "confidence": finding.confidence,
-        "state": finding.state,
+        **{name: getattr(finding, name) for name in _SHOWN},
         "support": finding.support_told,
         "title": shorten(finding.title, longest),
         "detail": shorten(finding.detail, longest),
-        "path": finding.path,
         "side": finding.evidence.side,
-        "start_line": finding.start_line,
-        "end_line": finding.end_line,
         "quote": shorten(finding.evidence.quote, longest),
         "reported_by": list(finding.reported_by),
         "remarks": [f"{one.by}: {shorten(one.reason, longest)}" for one in finding.objections],

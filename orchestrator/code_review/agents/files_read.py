@@ -121,28 +121,28 @@ def _calls(state: ReviewState, done: Iteration, agent: str) -> Iterator[ToolCall
                     yield call
 
 
-def refusals(state: ReviewState, done: Iteration) -> Iterator[tuple[str, str, str]]:
-    """Key, agent and words of an iteration's look-ups that a limit of whatever kind refused."""
+def refusals(state: ReviewState, done: Iteration) -> dict[str, tuple[str, str]]:
+    """Key → agent and words, of an iteration's look-ups that a limit of whatever kind refused."""
     specs = state.runtime.executor.registry.specs()
-    for call in calls_under(state.journal, str(done.number)):
-        why, tool = call.refusal, call.tool
-        by_limit = why and (why.code == BudgetExhausted.code or why.guard == RateGuard.name)
-        if why and by_limit and tool in specs and NAVIGATION in specs[tool].tags:
-            text = f"{call.agent} could not look further with {tool}: {why.reason}"
-            yield call.key, call.agent, text
+    return {
+        call.key: (call.agent, f"could not look further with {call.tool}: {why.reason}")
+        for call in calls_under(state.journal, str(done.number))
+        if (why := call.refusal) and call.tool in specs and NAVIGATION in specs[call.tool].tags
+        if why.code == BudgetExhausted.code or why.guard == RateGuard.name
+    }
 
 
-def cut_short(state: ReviewState, checked: Iterable[Checked]) -> list[Skipped]:
+def cut_short(state: ReviewState, checked: Iterable[Checked]) -> Iterable[Skipped]:
     """Files with hunks that nobody read, of agents whose look-ups a limit refused."""
     unread = {one.path for one in checked if not all(hunk.read_by for hunk in one.hunks)}
-    found: dict[tuple[str, str], Skipped] = {}
-    for done in state.iterations:
-        refused = {agent: text for _, agent, text in refusals(state, done)}
-        for task in done.plan.tasks:
-            for path in unread.intersection(task.paths) if task.agent in refused else ():
-                why = f"not read whole: {refused[task.agent]}"
-                found[path, task.agent] = Skipped(path=path, why=why, tool=task.agent, gap=True)
-    return [*found.values()]
+    return dict.fromkeys(
+        Skipped(path=path, why=f"not read whole: {refused[task.agent]}", tool=task.agent, gap=True)
+        for done in state.iterations
+        for refused in [dict(refusals(state, done).values())]
+        for task in done.plan.tasks
+        if task.agent in refused
+        for path in unread.intersection(task.paths)
+    )
 
 
 def lines_shown(

@@ -106,7 +106,7 @@ async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:
     task = build_judge_task(state, criteria, state.iteration.key("judge"), evidence)
     state.iteration.judged = await run_task(task, state.runtime, state.given.budget)
     state.iteration.helpers.append(state.iteration.judged)
-    known = citable_sources(state, state.answers(judge=True))
+    known = citable_sources(state, state.answers())
     return await read_marks(criteria, state.iteration.judged, known)
 
 

@@ -111,11 +111,8 @@ def _shown(finding: Finding) -> Mapping[str, object]:
     """
     titles = [finding.title, *(one.title for one in finding.reports if not one.proved)]
     return {
-        "id": finding.id,
-        "path": finding.path,
+        **{name: getattr(finding, name) for name in ("id", "path", "start_line", "end_line")},
         "side": finding.evidence.side,
-        "start_line": finding.start_line,
-        "end_line": finding.end_line,
         "claim": "; ".join(dict.fromkeys(titles)),
         "goes_wrong": _SENTENCE.split(finding.detail, maxsplit=1)[0][:MAX_DETAIL],
         "runs": [{"code": run.code, "output": run.output} for run in finding.runs],

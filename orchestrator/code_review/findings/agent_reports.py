@@ -35,11 +35,10 @@ MAX_DETAIL = 2_000
 """Characters; what is longer is cut, with a mark."""
 LONGEST_WORD = 40
 """Characters; within a longer run without a blank a text is cut anywhere."""
-MAX_RUNS = 3
-"""Snippets that a report of a finding can name."""
 MAX_WEIGHTY = 10
 """Findings above info that an agent may report."""
 
+_AS_GIVEN = ("path", "start_line", "end_line", "quote", "because_of", "guideline", "patch", "older")
 _DOCS = frozenset({"docs", "doc", "documentation"})
 _SHARD = re.compile(r"(-shard)?-\d+$")
 """The end of the name of an agent that shares its role with others."""
@@ -82,14 +81,7 @@ def read_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
         title=shorten(claim.title, MAX_TITLE),
         detail=shorten(claim.detail, MAX_DETAIL),
         fix_suggestion=shorten(claim.fix_suggestion, MAX_DETAIL),
-        path=claim.path,
-        start_line=claim.start_line,
-        end_line=claim.end_line,
-        quote=claim.quote,
-        because_of=claim.because_of,
-        guideline=claim.guideline,
-        patch=claim.patch,
-        older=claim.older,
+        **{name: getattr(claim, name) for name in _AS_GIVEN},
     )
 
 

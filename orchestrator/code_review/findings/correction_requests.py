@@ -93,12 +93,6 @@ class ReportCorrections(Struct, frozen=True):
             for number, finding in enumerate(form.findings, 1)
             if (error := await self._error(agent, finding, known))
         ]
-        errors += [
-            f"finding {number} ({finding.title}): no snippet of yours printed {text!r:.200}"
-            for number, finding in enumerate(form.findings, 1)
-            for text in finding.ran
-            if find_run(self.journal, self.nonce, agent, text) is None
-        ]
         errors += (await self._response_errors(agent, form, known)).values()
         ruled_out, unplaced = await self._ruled_out(report)
         if ruled_out and not unplaced:
@@ -228,7 +222,8 @@ class ReportCorrections(Struct, frozen=True):
         """Why a finding does not count, with the cited lines; empty if it does."""
         why = await self._why_not(agent, finding, known)
         if not why:
-            return ""
+            unprinted = (x for x in finding.ran if not find_run(self.journal, self.nonce, agent, x))
+            return "; ".join(f"no snippet of yours printed {text!r:.200}" for text in unprinted)
         lines = await read_lines(self.workspace, "head", finding.path)
         start = max(1, min(finding.start_line, len(lines)) - SHOWN_AROUND)
         end = min(len(lines), finding.end_line + SHOWN_AROUND, start + MAX_SHOWN_LINES)

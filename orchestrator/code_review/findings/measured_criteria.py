@@ -7,19 +7,11 @@ from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.findings.reading_depth import UNEXAMINED
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.verdict.model import RequiredCheck
+from orchestrator.data_directories import read_table
 from orchestrator.engine.rubric_scoring import CriterionMark
 
-MEASURES = (
-    "files-accounted",
-    "required-checks-run",
-    "analyzers-healthy",
-    "gaps-explained",
-    "evidence-verified",
-    "contracts-kept",
-    "findings-supported",
-    "playbooks-followed",
-)
-"""The criteria that can be measured."""
+MEASURES: Mapping[str, str] = read_table(__file__, "measures.yaml")
+"""The criteria that can be measured, with what is counted and what is asked of each."""
 
 
 def score_measured(
@@ -47,20 +39,17 @@ def score_measured(
     known = {finding.id: finding.support in {"proven", "verified"} for finding in due}
     healthy = [call.did_its_work for call in calls]
     explained = [bool(skip.why) for skip in synthesis.skipped if skip.gap]
-    return {
-        "files-accounted": _share(
-            [f in accounted for f in files], "changed files", "accounted for"
-        ),
-        "evidence-verified": _share(quoted, "findings", "whose quote was found at their lines"),
-        "contracts-kept": _share(ended, "agents' reports", "valid"),
-        "findings-supported": _share(
-            known, "open findings at medium and above", "proven or verified"
-        ),
-        "playbooks-followed": _share(named, "requirements of opened playbooks", "met"),
-        "required-checks-run": _share(passed, "required checks", "completed"),
-        "analyzers-healthy": _share(healthy, "tool runs", "without an error"),
-        "gaps-explained": _share(explained, "gaps", "with a reason"),
+    measured: Mapping[str, Mapping[str, bool] | Sequence[bool]] = {
+        "files-accounted": [path in accounted for path in files],
+        "evidence-verified": quoted,
+        "contracts-kept": ended,
+        "findings-supported": known,
+        "playbooks-followed": named,
+        "required-checks-run": passed,
+        "analyzers-healthy": healthy,
+        "gaps-explained": explained,
     }
+    return {name: _share(measured[name], *words.split(" / ")) for name, words in MEASURES.items()}
 
 
 def _is_made_up(work: Work, team: Sequence[Work]) -> bool:

@@ -33,6 +33,7 @@ from orchestrator.code_review.verdict.model import Finding
 SIMILAR_SHARE = 0.75
 """Share of the shorter title's words that two titles of the same defect have in common."""
 
+_PLACE = ("path", "side", "start_line", "end_line", "quote")
 _WORD = re.compile(r"\w+")
 _STOP_WORDS = frozenset(
     {"a", "an", "and", "at", "be", "by", "for", "from", "in", "is", "of", "on", "or", "the", "to"}
@@ -356,16 +357,8 @@ def _shared_words(merged: MergedFinding, finding: LocatedFinding) -> int:
 
 def at_place_of(known: LocatedFinding, claim: LocatedFinding) -> LocatedFinding:
     """An agent's text for an analyzer's finding, at the analyzer's place."""
-    return replace(
-        claim,
-        path=known.path,
-        side=known.side,
-        start_line=known.start_line,
-        end_line=known.end_line,
-        quote=known.quote,
-        because_of=None,
-        cause_quote="",
-    )
+    place = {name: getattr(known, name) for name in _PLACE}
+    return replace(claim, **place, because_of=None, cause_quote="")
 
 
 def overlaps(first: LocatedFinding, second: LocatedFinding) -> bool:

@@ -13,7 +13,6 @@ from diffchecks.rules import CONFIGURED_ANALYZERS, IMPORTED_RESULTS, RuleTable
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import (
-    MAX_RUNS,
     MAX_WEIGHTY,
     IterationReport,
     References,
@@ -320,7 +319,7 @@ async def _check_claims(
     for report in reports:
         agent, names = report.agent, references.shown.get(report.iteration, {})
         for claim in report.form.findings:
-            runs = (references.run_of(agent, text) for text in claim.ran[:MAX_RUNS])
+            runs = (references.run_of(agent, text) for text in claim.ran)
             finding = replace(read_claim(claim, agent), runs=tuple(filter(None, runs)))
             refers_to = names.get(claim.fingerprint, claim.fingerprint)
             if refers_to in refuted:

@@ -96,7 +96,7 @@ class Navigation:
         entry = (await self._workspace.contents.paths(side)).get(path)
         if entry is None:
             raise InputError(f"{path} does not exist in {side}")
-        if not await self._is_text(path, {path: entry}):
+        if not await self._is_text(path, entry[1]):
             raise InputError(f"{path} is binary")
         lines = split_lines(decode_text(await self._workspace.contents.read(entry[1])))
         whole = "added" if side == "head" else "deleted"
@@ -147,7 +147,9 @@ class Navigation:
         cut = f"context {asked} is too much, shown is {context}\n" if context < asked else ""
         listed = await _ripgrep(side, NUL, f"./{directory}", "--text", "--files-with-matches")
         with_nul = {os.fsdecode(line).removeprefix("./") for line in listed}
-        texts = [path for path in paths if path in with_nul and await self._is_text(path, tree)]
+        texts = [
+            path for path in paths if path in with_nul and await self._is_text(path, tree[path][1])
+        ]
         shape = "--json", f"--max-count={MATCHES_AT_MOST}", f"--context={context}"
         lines = await _ripgrep(side, arguments["pattern"], f"./{directory}", *shape)
         found = [one for one in map(_parse_line, lines) if one and one.path not in texts]
@@ -157,9 +159,8 @@ class Navigation:
         found = [line for line in found if matches(line.path)]
         return cut + _show_lines(sorted(found, key=self._near_the_change()))
 
-    async def _is_text(self, path: str, tree: Mapping[str, tuple[str, str]]) -> bool:
-        """Whether a file of a tree is read as text, with or without a NUL."""
-        blob = tree[path][1]
+    async def _is_text(self, path: str, blob: str) -> bool:
+        """Whether a file is read as text, with or without a NUL."""
         if (known := self._texts.get((path, blob))) is None:
             data = await self._workspace.contents.read(blob)
             known = b"\0" not in data[:8000] or is_text(path, inspect_content(data))

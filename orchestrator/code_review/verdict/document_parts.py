@@ -99,11 +99,7 @@ class Fix(Strict, frozen=True, kw_only=True):
 
 
 class Proof(Strict, frozen=True, kw_only=True):
-    """A test of one claim of a finding, run on base and on head. Code decides its state.
-
-    Attributes:
-        not_shown: what of the finding the test does not show, as its author said beforehand.
-    """
+    """A test of one claim of a finding, run on base and on head. Code decides its state."""
 
     state: ProofState
     claim: str
@@ -194,11 +190,7 @@ class AgentReport(Strict, frozen=True):
 
 
 class VerdictIteration(Strict, frozen=True):
-    """One iteration from Plan to Evaluate.
-
-    Attributes:
-        limit_raised: a limit cut it short, but a person has raised one and the review went on.
-    """
+    """One iteration from Plan to Evaluate."""
 
     number: Annotated[int, Meta(ge=1)]
     score: UnitFloat | None
