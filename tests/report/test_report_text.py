@@ -223,7 +223,9 @@ def test_the_leads_summary_is_never_cut() -> None:
 
 def test_of_equally_severe_findings_the_surest_come_first_and_equals_keep_their_order() -> None:
     found = tuple(
-        finding(n, title=f"T{n}", severity=severity, path=f"{n}.py", confidence=sure)
+        finding(
+            n, title=f"T{n}", severity=severity, path=f"{n}.py", confidence=sure, support="claimed"
+        )
         for n, severity, sure in (
             (1, "low", 1),
             (3, "high", 0.8),

@@ -161,8 +161,8 @@ class Finding(Strict, frozen=True, kw_only=True):
     @property
     def rank(self) -> tuple[bool, int, int, float]:
         """Sorts the most severe first, then the best supported and surest, refuted ones last."""
-        order = SEVERITIES.index(self.severity), SUPPORTS.index(self.support), -self.confidence
-        return self.support == "refuted", *order
+        order = SEVERITIES.index(self.severity), SUPPORTS.index(self.support)
+        return self.support == "refuted", *order, -(self.support == "proven" or self.confidence)
 
 
 class SeverityCounts(Strict, frozen=True):
