@@ -222,22 +222,16 @@ def test_the_leads_summary_is_never_cut() -> None:
 
 
 def test_of_equally_severe_findings_the_surest_come_first_and_equals_keep_their_order() -> None:
+    rows = ((1, "medium", 1), (3, "high", 0.8), (2, "high", 0.8), (4, "high", 0.9))
     found = tuple(
-        finding(
-            n, title=f"T{n}", severity=severity, path=f"{n}.py", confidence=sure, support="claimed"
-        )
-        for n, severity, sure in (
-            (1, "low", 1),
-            (3, "high", 0.8),
-            (2, "high", 0.8),
-            (4, "high", 0.9),
-        )
+        finding(n, title=f"T{n}", severity=how, path=f"{n}.py", confidence=sure, support="claimed")
+        for n, how, sure in rows
     )
     told = verdict(verdict="block", findings=found)
     text = render_verdict(told)
     assert sorted("1234", key=lambda n: text.index(f"{n}.py:42  T{n}")) == ["4", "3", "2", "1"]
-    rows = list_findings(told, 0)["untrusted"]["findings"]
-    assert [row["id"] for row in rows] == ["F4", "F3", "F2", "F1"]
+    listed = list_findings(told, 0)["untrusted"]["findings"]
+    assert [row["id"] for row in listed] == ["F4", "F3", "F2", "F1"]
 
 
 def test_a_low_finding_of_agents_has_a_line_even_where_nothing_else_was_found() -> None:
