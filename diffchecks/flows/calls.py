@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _SELF = re.compile(r"(?:this|self|\$this|static|cls)?")
 _LOOKUP = re.compile(r"\.(?:get|fetch|getOrDefault|GetValueOrDefault)\(\)$")
+_ENTRY = re.compile(r"\.(?:[gG]et\w*|fetch|dig|query|input|value)\(\)$")
 _WORDS = re.compile(r"[\w\\:]+")
 _FORMATS = re.compile(r"(?:[sS]?printf|[fF]ormat|formatted|vsprintf)\(\)$")
 _PLACE = re.compile(r"%[-+ #0-9.]*[a-zA-Z]|\{\w*[^{}]*\}")
@@ -359,7 +360,10 @@ class Calls(Syntax, ABC):
             return replace(self.formatted(receiver, given.values), name=name)
         if receiver.taints or tables.mutates.search(name.rpartition(".")[2]):
             text = receiver.text if receiver.taints else UNKNOWN
-            return replace(tainted((t for v in every for t in v.taints), text), name=name)
+            taints = [t for v in every for t in v.taints]
+            if _ENTRY.search(name) and len(given.values) == 1:  # another is another value
+                taints = [replace(t, key=f"{t.key}.[{given.values[0].text}]") for t in taints]
+            return replace(tainted(taints, text), name=name)
         if tables.lists.search(name):
             fields = {str(number): value for number, value in enumerate(given.values)}
             return replace(concat(given.values), fields=fields)

@@ -66,8 +66,7 @@ _NAMED = 60  # maximum characters of a value in a message
 _REMOTE_SCRIPT = "-remote-script"
 _PHP_TAG = "<?"
 _BATS_TEST = re.compile(rb"^([ \t]*)@test[ \t].*\{[ \t]*$", re.MULTILINE)  # a function of the shell
-_PAGES = frozenset({".html", ".htm", ".xhtml"})
-_JAVA_PAGES = frozenset({".jsp", ".jspf"})
+_PAGES = frozenset({".html", ".htm", ".xhtml", ".jsp", ".jspf"})
 _MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
 
 
@@ -84,7 +83,7 @@ def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Ite
         raise NotApplicable
     searched = False
     # A script in a page may be filled in, or end in another page: no grammar parses it alone.
-    is_page = source.suffix in _PAGES | _JAVA_PAGES
+    is_page = source.suffix in _PAGES
     unread = (NotApplicable, Gap) if is_page else (NotApplicable,)
     for part in parts:
         with suppress(*unread):
@@ -114,7 +113,7 @@ def programs_in(source: Source) -> list[Source]:
         ]
     elif source.suffix == ".erb":
         programs = [("rb", extract_ruby(source.text))]
-    elif source.suffix in _JAVA_PAGES:
+    elif source.suffix.startswith(".jsp"):
         programs = [("java", extract_jsp(source.text))] if "<%" in source.text else []
     elif source.suffix == ".ejs":
         if _MAKES_OTHER_FILES.search(source.name):

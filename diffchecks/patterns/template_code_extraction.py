@@ -6,7 +6,7 @@ reliably is a gap.
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import PurePosixPath
@@ -159,10 +159,12 @@ _SIGNS = "=-"  # how a tag's value is escaped, and whether white space around it
 
 def extract_ruby(text: str) -> str:
     """A template as a Ruby program: the code of its tags, without the text between them."""
-    program = [
-        _line_ends(part) if is_text else _ruby_code(part) for part, is_text in _tag_parts(text)
-    ]
-    return "".join(program)
+    return _translate(text, _line_ends, _ruby_code)
+
+
+def _translate(text: str, between: Callable[[str], str], code: Callable[[str], str]) -> str:
+    """The program of a template, given what becomes of the text between its tags, and of a tag."""
+    return "".join(between(part) if is_text else code(part) for part, is_text in _tag_parts(text))
 
 
 def _tag_parts(text: str) -> Iterator[tuple[str, bool]]:
@@ -199,10 +201,7 @@ _JSP_METHOD = "void f(HttpServletRequest request, HttpServletResponse response, 
 def extract_jsp(text: str) -> str:
     """A page as a Java class: the code of its tags is a method, which ends at a declaration."""
     text = _JSP_COMMENT.sub(lambda comment: _line_ends(comment[0]), text)
-    program = [
-        _line_ends(part) if is_text else _java_code(part) for part, is_text in _tag_parts(text)
-    ]
-    return "".join(["class Page { ", _JSP_METHOD, *program, "}}"])
+    return f"class Page {{ {_JSP_METHOD}{_translate(text, _line_ends, _java_code)}}}}}"
 
 
 def _java_code(tag: str) -> str:
@@ -219,8 +218,7 @@ _LAST_COMMENT = re.compile(r"(?<!\S)//[^\n'\"`]*\Z")
 
 def extract_ejs(text: str) -> str:
     """A template as a JavaScript program: the code of its tags in place, blanks between them."""
-    program = [_blanks(part) if is_text else _ejs_code(part) for part, is_text in _tag_parts(text)]
-    return "".join(program)
+    return _translate(text, _blanks, _ejs_code)
 
 
 def _ejs_code(tag: str) -> str:

@@ -206,11 +206,11 @@ class Project:
         """The top-level names that the imports of a module, and those it is a copy of, mention."""
         if path not in self._packages:
             text = self.text(path) or ""
-            found = self._packages[path] = imported_packages(text)
+            self._packages[path] = imported_packages(text)
             for dots, name in _ALL.findall(text):
                 source = self.relative(path, len(dots), name) if dots else self.find(name, path)
                 if isinstance(source, Module):
-                    self._packages[path] = found = found | source.packages
+                    self._packages[path] |= source.packages
         return self._packages[path]
 
     def _tree(self, data: bytes) -> ast.Module:
