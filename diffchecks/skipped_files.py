@@ -306,7 +306,8 @@ def classify(
         return _as_binary(file, old, new)
     if _LFS_POINTER.fullmatch(new.target):
         gap = bool(file.new_blob and _SOURCE.search(file.path))
-        return replace(file, kind="binary", skip=_IN_LFS, gap=gap)
+        media = PurePosixPath(file.path).suffix.lower() in _MEDIA
+        return replace(file, kind="media" if media else "binary", skip=_IN_LFS, gap=gap)
     if bomb := new.bomb or (old and old.bomb):
         return replace(file, skip=bomb, gap=True)
     by_policy = _by_policy(file, old, new, policy)

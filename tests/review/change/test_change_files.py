@@ -323,11 +323,16 @@ async def test_links_that_hide_what_is_read_through_them_are_gaps(review, repo):
 
 async def test_a_pointer_of_git_lfs_is_a_gap_where_source_stood(review):
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 9\n"
-    texts = {"run.sh": pointer, "model.bin": pointer, "about.md": pointer + "echo\n"}
+    texts = {
+        "run.sh": pointer,
+        "model.bin": pointer,
+        "about.md": pointer + "echo\n",
+        "a.png": pointer,
+    }
     files = await review({"run.sh": "echo\n"}, texts)
     assert {path for path, file in files.items() if file.gap} == {"run.sh"}
     assert files["model.bin"].skip.startswith("a Git LFS pointer")
-    assert files["about.md"].kind == "text"
+    assert (files["about.md"].kind, files["a.png"].kind) == ("text", "media")
 
 
 async def test_lock_files_keep_their_line_numbers(review):
