@@ -115,7 +115,8 @@ async def test_a_file_has_as_many_lines_as_it_has_line_ends(tmp_path):
 
 
 FOUND = (
-    f"latin.js:1: evil('\udce9')\nlong.js:1: x;{' ' * 398}\nnew.ts:2: evil();\nold.ts:2: evil();"
+    f"latin.js:\n1: evil('\udce9')\nlong.js:\n1: x;{' ' * 398}\n"
+    "new.ts:\n2: evil();\nold.ts:\n2: evil();"
 )
 
 
@@ -174,12 +175,14 @@ async def test_a_search_sorts_by_number_shows_context_and_reads_base(repo):
     async with workspace_of(repo) as workspace:
         look = Navigation(workspace)
         found = await look.search({"pattern": r"line (9|11|1\d\d)$", "glob": "*.{py,js}"})
-        numbers = [int(line.split(":")[1]) for line in found.split("\n")]
+        path, *lines = found.split("\n")
+        numbers = [int(line.split(":")[0]) for line in lines]
+        assert path == "app.py:"
         assert numbers == sorted(numbers)
         near = await look.search({"pattern": "line ten", "context": 1})
-        assert near == "app.py-9- line 9\napp.py:10: line ten\napp.py-11- and more"
+        assert near == "app.py:\n9- line 9\n10: line ten\n11- and more"
         assert await look.search({"pattern": "needle"}) == "nothing matches"
-        assert await look.search({"pattern": "needle", "side": "base"}) == "gone.txt:1: needle"
+        assert await look.search({"pattern": "needle", "side": "base"}) == "gone.txt:\n1: needle"
         apart = await look.search({"pattern": "line (20|30)", "context": 1})
         assert apart.count("--\n") == 1
         with pytest.raises(InputError, match=r"no file of head matches the glob '\*.rb'"):
@@ -193,7 +196,7 @@ async def test_a_search_of_one_directory_is_not_lost_for_what_others_have(tmp_pa
         look = Navigation(workspace)
         with pytest.raises(SandboxError, match="rg (printed more|ran longer) than"):
             await look.search({"pattern": "."})
-        assert await look.search({"pattern": ".", "glob": "docs/*"}) == "docs/a.md:1: one"
+        assert await look.search({"pattern": ".", "glob": "docs/*"}) == "docs/a.md:\n1: one"
 
 
 async def test_one_large_file_leaves_room_for_the_others_in_a_search(tmp_path):
@@ -201,12 +204,14 @@ async def test_one_large_file_leaves_room_for_the_others_in_a_search(tmp_path):
     base = {"a.py": wide * 150, "b.py": wide * 250, "c.py": "x\nneedle\n", "d.py": wide * 3}
     async with workspace_of(change(tmp_path, base, {"e.py": "e\n"})) as workspace:
         look = Navigation(workspace)
-        lines = (await look.search({"pattern": "needle"})).split("\n")
-        assert "c.py:2: needle" in lines
-        assert sum(line.startswith("d.py:") for line in lines) == 3
+        found = await look.search({"pattern": "needle"})
+        lines = found.split("\n")
+        shown = dict(re.findall(r"^(\w\.py):\n((?:\d.*\n)+)", found, re.MULTILINE))
+        assert shown["c.py"] == "2: needle\n"
+        assert shown["d.py"].count("\n") == 3
         (first, second) = [line for line in lines if " more in " in line]
-        shown = sum(line.startswith("a.py:") for line in lines)
-        assert first == f"and {150 - shown} more in a.py"
+        cut = 150 - shown["a.py"].count("needle")
+        assert first == f"and {cut} more in a.py"
         assert lines[-1] == "narrow the pattern or the glob to see them"
         assert second.startswith("and at least ")
         assert sum(map(len, lines)) < 19_000
@@ -215,7 +220,7 @@ async def test_one_large_file_leaves_room_for_the_others_in_a_search(tmp_path):
     many = {f"{n % 2}/m{n:03}.py": f"needle {n}\n" * 9 for n in range(400)}
     async with workspace_of(change(tmp_path / "many", many, {"1/z.py": "needle\n"})) as workspace:
         found = await Navigation(workspace).search({"pattern": "needle"})
-        assert found.startswith("1/z.py:1: needle\n1/m001.py:1: ")  # what is near the change
+        assert found.startswith("1/z.py:\n1: needle\n1/m001.py:\n1: ")  # what is near the change
         assert re.search(r"\nand \d+ more in \d+ files\nnarrow the pattern .*\Z", found)
         assert len(found) < 19_000
 

@@ -382,6 +382,9 @@ async def test_it_sees_place_claim_and_code_and_not_the_finders_argument(tmp_pat
     assert "+5:     return evaluate(query)" in code["lines"].split("\n")
     assert "-2:     return 0" in code["lines"].split("\n")
     assert sorted(tool.name for tool in request.tools) == ["git_diff", "read_file", "search"]
+    assert (
+        "run_snippet" not in f"{request.system}{request.messages}"
+    )  # nor is it told of a tool that it does not have
     text = str(request.messages)
     assert not [word for word in ("I am certain", "critical", "0.9", "generalist") if word in text]
 

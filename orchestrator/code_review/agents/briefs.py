@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from orchestrator.code_review.agents.model_skills import for_model
 from orchestrator.code_review.agents.reviewer_assignment import diffs_by_path
 from orchestrator.code_review.findings.agent_reports import shorten
 from orchestrator.code_review.findings.citations import changed_lines, read_lines
@@ -51,7 +52,7 @@ def task_about(state: ReviewState, spec: AgentSpec, part: str, /, **facts: objec
     Args:
         part: of the iteration, and the name of the text that asks for it.
     """
-    spec, nonce = replace(spec, escalation=()), state.runtime.executor.nonce
+    spec, nonce = replace(for_model(state, spec), escalation=()), state.runtime.executor.nonce
     brief = build_brief(PROMPTS[part], nonce, spec.bounds, **facts)
     return Task(spec, brief, state.iteration.key(part))
 

@@ -245,7 +245,7 @@ class _Line(Struct, frozen=True):
     def shown(self) -> str:
         """As it is shown; a context line has a dash where a match has a colon."""
         mark = ":" if self.matched else "-"
-        return f"{self.path}{mark}{self.number}{mark} {self.text}"
+        return f"{self.number}{mark} {self.text}"
 
 
 def _parse_line(printed: bytes) -> _Line | None:
@@ -261,11 +261,17 @@ def _parse_line(printed: bytes) -> _Line | None:
 
 
 def _show_lines(found: Sequence[_Line]) -> str:
-    """Files in their order share a page: what a small one leaves goes to the larger ones."""
+    """Below each path its lines.
+
+    Files in their order share a page: what a small one leaves goes to the larger ones.
+    """
     files: dict[str, list[_Line]] = {}
     for line in found:
         files.setdefault(line.path, []).append(line)
-    sizes = {path: sum(len(line.shown) + 1 for line in lines) for path, lines in files.items()}
+    sizes = {
+        path: len(path) + 2 + sum(len(line.shown) + 1 for line in lines)
+        for path, lines in files.items()
+    }
     room, left = dict[str, int](), PAGE_CHARACTERS
     for others, path in enumerate(sorted(sizes, key=sizes.__getitem__), -len(sizes)):
         room[path] = min(sizes[path], left // -others)
@@ -276,13 +282,15 @@ def _show_lines(found: Sequence[_Line]) -> str:
             more = [line for others in [*files.values()][at:] for line in others]
             shown.append(_name_more(more, f"{len(files) - at} files", found))
             break
-        end, before = used + room[path], -1
+        end, before = used + room[path], lines[0].number - 1
+        shown.append(f"{path}:")
+        used += len(shown[-1]) + 1
         for place, line in enumerate(lines):
             if place and used + len(line.shown) >= end:
                 shown.append(_name_more(lines[place:], path, lines))
                 used += len(shown[-1])
                 break
-            if apart and shown and line.number != before + 1:
+            if apart and line.number != before + 1:
                 shown.append("--")
             shown.append(line.shown)
             used, before = used + len(line.shown) + 1, line.number
