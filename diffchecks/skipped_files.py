@@ -44,6 +44,8 @@ def _magic(beginnings: Sequence[str]) -> tuple[bytes, ...]:
 
 _SOURCE = _named("source")
 _MINIFIED, _NAMED_ANEW = (re.compile(_KINDS[kind]) for kind in ("minified", "named_anew"))
+_BUNDLE = re.compile(r"\.(?:[cm]?js|css)\Z")
+PACKED = 1_000  # bytes of a line, on average
 _NEWLY_MINIFIED = f"{GENERATED}minified, as it was not in base"
 UTF_16, TOO_LARGE = "UTF-16 text", "too large: "
 _WIDE = f"binary: {UTF_16}, which the analyzers cannot read"
@@ -87,6 +89,7 @@ class ContentInfo(Struct, frozen=True):
         stray: it would be text, if a NUL in 1,000 bytes or fewer did not make it binary.
         generated: its first lines say so.
         long_lines: it has a line of 500 bytes or more, as minified code does.
+        packed: its lines have over 1,000 bytes on average, so that nobody wrote them.
         bomb: why no parser may have it, else empty.
         target: the first bytes, for a link's target.
         published: it is a program whose bytes its makers have published.
@@ -98,6 +101,7 @@ class ContentInfo(Struct, frozen=True):
     stray: bool = False
     generated: bool = False
     long_lines: bool = False
+    packed: bool = False
     bomb: str = ""
     target: bytes = b""
     published: bool = False
@@ -147,13 +151,15 @@ def inspect_content(data: bytes) -> ContentInfo:
             published = hashlib.sha256(data).hexdigest() in read_names("gradle_wrappers")
         return ContentInfo(len(data), binary=binary, target=data[:_KEPT], published=published)
     head = b"\n".join(data[:4096].split(b"\n")[:_HEADER_LINES])
+    lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     return ContentInfo(
         len(data),
-        lines=data.count(b"\n") + (not data.endswith(b"\n") and bool(data)),
+        lines=lines,
         binary=binary,
         stray=stray,
         generated=_GENERATED.search(head) is not None,
         long_lines=_LONG_LINE.search(data) is not None,
+        packed=len(data) > PACKED * lines,
         bomb=_bomb(data),
         target=data[:_KEPT],
     )
@@ -214,6 +220,8 @@ def _generated(
         before = without_version(file.path) in policy.minified or (old and old.long_lines)
         if by_name or before:
             return f"{GENERATED}minified" if before else _NEWLY_MINIFIED
+    if old and old.packed and new.packed and _BUNDLE.search(file.path):
+        return f"{GENERATED}minified"
     if old and old.generated and new.generated:
         return f"{GENERATED}its header says so, in base as well"
     return None

@@ -363,6 +363,8 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
             "js/b-1.2.0/b.min.js": "plain()\n",
             "js/c-Ab3dEf9h.js": "".join(map(str, range(2000, 2200))),
             "js/d-AbcdEfgh.js": "".join(map(str, range(4000, 4200))),
+            "www/main.js": "f();" * 900,
+            "www/one.js": "f();\n" * 30 + "g();" * 900,
         },
         {
             ".gitattributes": "*.py linguist-generated\n",
@@ -384,8 +386,11 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
             "js/c-Xy7_wV2k.js": "".join(map(str, range(300))),
             "js/d-XyzwVkQ_.js": "".join(map(str, range(400))),
             "js/e-MyWidget.js": "".join(map(str, range(500))),
+            "www/main.js": "h();" * 900,
+            "www/new.js": "h();" * 900,
+            "www/one.js": "f();\n" * 30 + "h();" * 900,
         },
-        lambda: repo.git("rm", "-rq", "js"),
+        lambda: repo.git("rm", "-rq", "js", "www"),
     )
     assert files["pb.py"].skip == "generated: its header says so, in base as well"
     assert files["x.gen.py"].skip == "generated: so marked in .gitattributes of base"
@@ -395,6 +400,7 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
     bundles |= {"js/a-1.10.3/a.min.js": False, "js/b-1.10.3/b.min.js": True}
     bundles |= {"js/a-1.2.0/a.min.js": False, "js/c-Ab3dEf9h.js": False}  # deleted
     bundles |= {"js/d-AbcdEfgh.js": False, "js/d-XyzwVkQ_.js": False}  # deleted, and built again
+    bundles["www/main.js"] = False
     assert minified == {"lib.min.js": True, "old.min.js": False, **bundles}
     for name in (
         "claims.py",
