@@ -34,7 +34,7 @@ from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import TEAM, claim, facts, judged, plan, report, scores, script, sums
 from tests.review.test_responses import CODE, response
 from tests.review.test_skill_requirements import alone
-from tests.scripted_model import ScriptedModel, tool_call_reply
+from tests.scripted_model import ScriptedModel, ScriptedReply, tool_call_reply
 
 pytestmark = pytest.mark.attack("a snippet that reaches out of its sandbox")
 
@@ -289,7 +289,7 @@ async def test_a_finding_shows_the_run_that_its_author_quotes_and_the_verifier_c
         return says(verdicts=[{**ruling, "quotes": quotes}])
 
     wrong = reports(findings=[{**flaw, "ran": ["pay(b'-5') -> 5"]}])
-    lines = [tool_call_reply(("run_snippet", {"code": code})), wrong, corrects]
+    lines: list[ScriptedReply] = [tool_call_reply(("run_snippet", {"code": code})), wrong, corrects]
     model = ScriptedModel({"generalist": lines, "verifier": [verifies]})
     repo = change(tmp_path, {}, {"pay.py": HEAD["pay.py"]})
     verdict = await review(repo, model, adjust=alone, run_tests=True, verifier=True)

@@ -179,9 +179,9 @@ async def test_a_report_that_breaks_its_contract_is_sent_back(repo: Repo) -> Non
 
 async def test_a_claim_counts_when_its_quote_stands_in_head(repo: Repo) -> None:
     other = claim(category="qa", title="Callers get another name", confidence=0.8)
-    outside = {"docs": [report(findings=[claim(category="qa")])]}  # of another's subject
+    outside = report(findings=[claim(category="qa")])  # of another's subject
     looked = script()["security"][0]
-    model = ScriptedModel(script(**outside, security=[looked, report(findings=[other])]))
+    model = ScriptedModel(script(docs=[outside], security=[looked, report(findings=[other])]))
     verdict = await review(repo, model)
     (found,) = verdict.findings
     assert (found.title, found.reported_by) == ("A constant", ("docs", "security"))

@@ -163,8 +163,8 @@ async def _faults(
     ran = [one for one in given.quotes if one.file == RUN_SNIPPET
            and any(has_printed(run, one.quote) for run in claim.runs)]  # fmt: skip
     if ran:  # it shows what the place does
-        code = [one for one in given.quotes if one not in ran]
-        given = replace(given, quotes=code, one_place=given.one_place or ran[0].quote)
+        others = [one for one in given.quotes if one not in ran]
+        given = replace(given, quotes=others, one_place=given.one_place or ran[0].quote)
     located = [await _locate(workspace, quoted, claim, older) for quoted in given.quotes]
     quotes = [one for one in located if isinstance(one, _Code)]
     if len(quotes) < len(located):  # what the others lead to is not known yet
