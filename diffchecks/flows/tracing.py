@@ -271,7 +271,7 @@ class Tracing(Expressions):
             )
             self._waiting.append((node, f"{self._header}\n{written.partition('{')[0]}"))
         elif self.is_of_interest(node, state):
-            self.run_function(node, state, ())
+            self.run_function(node, state, (), node.text().partition("{")[0])
         return CLEAN
 
     def is_of_interest(self, node: SgNode, state: FlowState, context: str = "") -> bool:
