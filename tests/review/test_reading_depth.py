@@ -75,9 +75,12 @@ async def test_settings_alone_are_read_as_what_they_are(tmp_path: Path) -> None:
         "charts/a/templates/d.yaml": "a: {{ .Values.a }}\n{{ if .b }}\n",
         "locales/a.ftl": "a = b\n",
     }
-    verdict = await review(
-        change(tmp_path / "c", {"k.yaml": "A: B\n\tC: D\n"}, {**chart, "k.yaml": "A: E\n\tC: D\n"})
-    )
+    old = {
+        "k.yaml": "A: B\n\tC: D\n",
+        "config.example.yml": "a: <%= b %>\n<% if c %>\nd\n<% end %>\n",
+    }
+    new = {path: f"{text}#\n" for path, text in old.items()}
+    verdict = await review(change(tmp_path / "c", old, {**chart, **new}))
     assert (gaps(verdict), verdict.verdict) == ({}, "merge")
     script = await review(change(tmp_path / "b", {}, {"CODEOWNERS": "#!/usr/bin/guile\n"}))
     assert gaps(script) == {"CODEOWNERS": "not read as a program: only its text was searched"}

@@ -214,8 +214,9 @@ def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
         return True
     kind = _kind(file, languages) or ("prose" if is_illustrative(file.path) else "")
     # Data that does not parse is a finding, or did not parse in base either: it is no such data.
-    parsed = kind == "data" and matches(file.path, file_names("data")) and file.skip is None
-    return not (_is_empty(file) or kind == "prose" or (parsed and file.old_blob))
+    parsed = kind in {"data", "settings"} and matches(file.path, file_names("data"))
+    parsed = parsed and file.skip is None and file.old_blob is not None
+    return not (_is_empty(file) or kind == "prose" or parsed)
 
 
 def _kind(file: ChangedFile, languages: LanguagesFile) -> str:
