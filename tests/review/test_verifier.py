@@ -330,12 +330,11 @@ async def test_a_true_claim_that_other_code_stops_today_stays_at_low(tmp_path: P
     verdict = await reviewed(tmp_path, verifies(stopped))
     found = only(verdict)
     assert (found.support, found.severity, found.outcome) == ("claimed", "low", "merge")
-    (said_of_it,) = found.objections
-    assert (said_of_it.by, said_of_it.reason) == ("verifier", "Unsafe queries return before.")
+    (said_of_it,) = found.remarks
+    assert (said_of_it.action, said_of_it.reason) == ("limits", "Unsafe queries return before.")
     assert said_of_it.evidence == ("shop.py: if unsafe(query):",)
-    assert (
-        said_of_it.why_not == "it is true, and goes wrong as soon as that code no longer stops it"
-    )
+    assert not found.objections  # it says that the claim is true
+    assert "contradict" not in str(verdict.stop.uncertain)
 
 
 @pytest.mark.attack("push that removes what stops a finding")
@@ -356,10 +355,10 @@ async def test_what_other_code_stopped_is_verified_again_at_its_own_severity(
         team: dict[str, list[ScriptedReply]] = {"generalist": [said(*claims)], "verifier": answer}
         given = {"adjust": alone, "verifier": bool(answer)}
         one = only(await branch.push({"shop.py": text}, team=team, **given))
-        found.append((one.support, one.severity, one.lowered_from, len(one.objections)))
+        found.append((one.support, one.severity, one.lowered_from, len(one.remarks)))
     low = ("claimed", "low", "critical", 1)
     # Where nobody verifies it, what was said of an earlier push lowers nothing.
-    unverified, verified = ("claimed", "critical", None, 1), ("verified", "critical", None, 0)
+    unverified, verified = ("claimed", "critical", None, 0), ("verified", "critical", None, 1)
     assert found == [low, low, unverified, verified]
 
 

@@ -1,7 +1,7 @@
 """Builds a verdict's finding from the reports that were merged."""
 
-from collections.abc import Callable, Iterable, Sequence, Set
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -26,9 +26,10 @@ from orchestrator.code_review.verdict.model import Evidence, Finding
 
 VERIFIER = "verifier"
 """Whoever verifies, in objections, remarks and confirmations."""
-_NOT_DECIDED = {
-    "refuted": "other reports speak for it",
-    "stopped": "it is true, and goes wrong as soon as that code no longer stops it",
+_ACTIONS: Mapping[str, Literal["confirms", "cannot tell of", "limits"]] = {
+    "confirmed": "confirms",
+    "cannot_tell": "cannot tell of",
+    "stopped": "limits",
 }
 
 
@@ -149,10 +150,12 @@ def _objections(
 ) -> tuple[Objection, ...]:
     """The agents' objections and the verifier's refutations, with why the finding is kept."""
     found = list(given)
-    for one in verifications(merged):
-        if why := _NOT_DECIDED.get(one.verdict):
-            refutes = one.verdict == "refuted"
-            found.append(Objection(VERIFIER, one.reason, one.evidence, why, refutes=refutes))
+    why = "other reports speak for it"
+    found += [
+        Objection(VERIFIER, one.reason, one.evidence, why, refutes=True)
+        for one in verifications(merged)
+        if one.verdict == "refuted"
+    ]
     if support != "refuted":
         return tuple(found)
     shown = "it is shown, and does not decide"
@@ -167,9 +170,9 @@ def _remarks(merged: MergedFinding) -> tuple[Remark, ...]:
         if report.finding.refined_because
     ]
     found += [
-        Remark(VERIFIER, "confirms" if one.verdict == "confirmed" else "cannot tell of", one.reason)
+        Remark(VERIFIER, _ACTIONS[one.verdict], one.reason, one.evidence)
         for one in verifications(merged)
-        if one.verdict in {"confirmed", "cannot_tell"}
+        if one.verdict in _ACTIONS
     ]
     return tuple(dict.fromkeys(found))
 

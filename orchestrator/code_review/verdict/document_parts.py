@@ -49,11 +49,17 @@ class Objection(Strict, frozen=True):
 
 
 class Remark(Strict, frozen=True):
-    """Why the verifier confirms a finding or cannot tell, or why its author changed it."""
+    """Why the verifier confirms a finding or cannot tell, or why its author changed it.
+
+    Attributes:
+        action: ``limits``: it is true, and other code keeps the harm from happening today.
+        evidence: the quotations that show it.
+    """
 
     by: str
-    action: Literal["confirms", "cannot tell of", "refined"]
+    action: Literal["confirms", "cannot tell of", "limits", "refined"]
     reason: str
+    evidence: tuple[str, ...] = ()
 
 
 class SnippetRun(Strict, frozen=True):

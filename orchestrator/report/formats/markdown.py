@@ -189,12 +189,11 @@ def describe_finding(finding: Finding, *others: Finding, quoted: bool = True) ->
         named = ", ".join(code(truncate(place, MAX_CELLS)) for place in [*places][:PLACES])
         more = f" and {len(places) - PLACES:,} more" if len(places) > PLACES else ""
         lines.append(f"Also at {named}{more}")
-    if finding.support == "verified":
-        lines += [
-            f"{_prose(one.by)} confirms it: {_prose(one.reason, MAX_CELLS)}"
-            for one in finding.remarks
-            if one.action == "confirms"
-        ][:1]
+    lines += [
+        f"{_prose(one.by)} {one.action} it: {_prose(one.reason, MAX_CELLS)}"
+        for one in finding.remarks
+        if one.action == "limits" or (one.action == "confirms" and finding.support == "verified")
+    ][:1]
     if finding.detail:
         cut = " ..." if len(finding.detail) > DETAIL else ""
         detail = f"{finding.detail[:DETAIL]}{cut}"
