@@ -22,7 +22,9 @@ _NOT_IN = frozenset({"tests", "samples", "documents", "generated"})
 _COMMENT = re.compile(r"\s*(?:#(?!include)|//|\*|/\*|<!--|--|%|\"\"\"|''')")
 _IMPORT = re.compile(
     r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|require|include|package\s"
-    r"|(?:const|let|var)\s+[^=]{1,200}=\s*require\()"
+    r"|(?:const|let|var)\s+[^=]{1,200}=\s*require\("
+    # A field without a value protects nothing by itself.
+    r"|(?:(?:private|protected|public|static|volatile|readonly)\s+)+[\w<>\[\],.? ]{1,80}\s\w+;\s*$)"
 )
 _WORD = re.compile(r"[^\W\d]\w{2,}")
 _KEYWORD = re.compile(

@@ -11,7 +11,6 @@ from orchestrator.code_review.agents.reviewer_assignment import diffs_by_path
 from orchestrator.code_review.findings.agent_reports import shorten
 from orchestrator.code_review.findings.citations import changed_lines, read_lines
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.verdict.document_parts import Objection
 from orchestrator.code_review.verdict.model import Finding, Rejected
 from orchestrator.data_directories import read_table
 from orchestrator.engine.agent_context import describe_bounds
@@ -85,6 +84,8 @@ def describe(finding: Finding, *, longest: int = MAX_TEXT, quoted: bool = True) 
     Args:
         quoted: with the text at its lines.
     """
+    said = [(one.by, one.reason) for one in finding.objections]
+    said += [(one.by, one.reason) for one in finding.remarks if one.action == "limits"]
     shown = {
         **{name: getattr(finding, name) for name in _SHOWN},
         "support": finding.support_told,
@@ -93,11 +94,7 @@ def describe(finding: Finding, *, longest: int = MAX_TEXT, quoted: bool = True) 
         "side": finding.evidence.side,
         "quote": shorten(finding.evidence.quote, longest),
         "reported_by": list(finding.reported_by),
-        "remarks": [
-            f"{one.by}: {shorten(one.reason, longest)}"
-            for one in (*finding.objections, *finding.remarks)
-            if isinstance(one, Objection) or one.action == "limits"
-        ],
+        "remarks": [f"{by}: {shorten(reason, longest)}" for by, reason in said],
     }
     if (rule := finding.guideline) is not None:
         shown["guideline"] = f"{rule.path}:{rule.line}: {shorten(rule.quote, longest)}"

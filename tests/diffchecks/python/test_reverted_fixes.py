@@ -93,6 +93,13 @@ def test_another_way_to_import_is_no_fix_taken_back(found):
     )
 
 
+def test_a_field_alone_is_no_fix_taken_back(compare):
+    line = "    private boolean freed;"
+    fix = PastFix(**{**to_builtins(FIX), "path": "A.java", "added": (line,), "removed": ()})
+    files = ({"A.java": f"class A {{\n{text}}}\n"} for text in (f"{line}\n", ""))
+    assert not compare(check, *files, fixes=[fix]).findings
+
+
 def test_a_condition_that_the_fix_laid_out_in_one_line_is_taken_back(found):
     removed = ("    value = ((anyone or same(name))", "        and read(name))")
     added = ("    value = (same(name) and read(name))",)
