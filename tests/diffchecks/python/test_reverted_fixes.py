@@ -189,6 +189,7 @@ def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):
         ("Add missing check() calls", None),
         ("Disable the default CSRF protection.", None),
         ("core: optimize block validation", None),
+        ("fix: revert socket validation to a timer to prevent a stall", None),
         ("Chat privilege checkbox", None),
         ("Fix privilege escalation in tokens", "security"),
         ("Similar change for restrictedUserAgents", None),
