@@ -122,6 +122,11 @@ def _shows_removal(predicted: Prediction, end: TestEnd, paths: Collection[str]) 
     Raises:
         NoProof: that is not claimed, or the failure is the test's own doing.
     """
+    refused = _TEXTS["refused"].search(end.message)
+    function, *parameters = refused.groups() if refused else ("",)
+    defined = rf"\b(?:def |class |(?=lambda)){function.strip('<>')}\b"
+    if function and re.search(defined, predicted.test):
+        raise NoProof(f"it shows only what its own fake lacks: {refused and refused[0]!r}")
     if lacking := _TEXTS["lacking"].search(end.message):
         own, *names = lacking.groups()
         fake = rf"\bclass {own}(?:\(\))?:" if own else _TEXTS["fake"]
@@ -138,27 +143,27 @@ def _shows_removal(predicted: Prediction, end: TestEnd, paths: Collection[str]) 
     asserted = end.exception in _BY_ASSERTION or _TEXTS["nothing"].search(end.message)
     if asserted or _is_of_project(end.trace, predicted.path, paths):
         return False
-    refused = _TEXTS["refused"].search(end.message)
-    function, *parameters = refused.groups() if refused else ("",)
-    defined = rf"\b(?:def|class) {function}\b"
-    if (
-        not (function and _names(function, predicted.claim) and re.search(defined, predicted.base))
-        or not all(_names(one, predicted.value, predicted.claim) for one in parameters if one)
-        or re.search(defined, predicted.test)
-    ):
+    if not (
+        function and _names(function, predicted.claim) and re.search(defined, predicted.base)
+    ) or not all(_names(one, predicted.value, predicted.claim) for one in parameters if one):
         raise NoProof(BY_ITSELF)
     return True
 
 
 def _names(name: str, *texts: str) -> bool:
-    return all(re.search(rf"\b{re.escape(name)}\b", text) for text in texts)
+    """Whether all texts hold a public name."""
+    return all(re.search(rf"\b(?!_){re.escape(name)}\b", text) for text in texts)
 
 
 def _is_of_project(trace: str, test: str, paths: Collection[str]) -> bool:
-    """Whether an exception went through code of the project, unless no file is named."""
+    """Whether an exception went through code of the project, unless no file is named.
+
+    In Python the last file that is named raised it; the test's fake proves nothing by that.
+    """
     named = [one.split("/") for one in re.findall(r"""([^\s"':()]+)(?::|", line )\d""", trace)]
     ends = {"/".join(parts[at:]) for parts in named for at in range(len(parts))}
-    return ends & {*paths, test} != {test}
+    own = test.endswith(".py") and bool(named) and "/".join(named[-1]).endswith(test)
+    return not own and ends & {*paths, test} != {test}
 
 
 def _missing_package(message: str, test: str, paths: Collection[str]) -> str:

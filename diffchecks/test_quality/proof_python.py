@@ -7,10 +7,12 @@ to write a test. What a pattern cannot tell is told from the tree.
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from diffchecks.check_io import Gap, Source, read
 from diffchecks.data_files import read_yaml
@@ -53,7 +55,7 @@ class ProofTestJob(Struct, frozen=True):
     def search(self, table: Mapping[str, Any], code: str) -> Iterator[str]:
         """What is wrong with a code, apart from the inputs that it sets, and where."""
         predicted = re.escape(self.predicted) or "(?!)"
-        folders = {part for path in self.paths for part in path.split("/")}
+        folders = {part for path, _ in self.changed(self.roots[:1]) for part in path.split("/")}
         own = [given for name, given in table["frameworks"].items() if name in folders]
         code = _without_inputs(re.compile("|".join(table["inputs"] + own), re.MULTILINE), code)
         for problem in table["problems"]:
@@ -61,7 +63,8 @@ class ProofTestJob(Struct, frozen=True):
                 if matched := re.search(
                     pattern.replace("PREDICTED", predicted), code, re.MULTILINE
                 ):
-                    yield f"{why}: {' '.join(matched[0].split())[:MAX_QUOTE]}"
+                    quote = matched.groupdict().get("quote") or matched[0]
+                    yield f"{why}: {' '.join(quote.split())[:MAX_QUOTE]}"
 
 
 def _without_inputs(inputs: re.Pattern[str], code: str) -> str:
@@ -179,7 +182,7 @@ class PythonTest:
         calls = [node for node in self._nodes if isinstance(node, ast.Call) and self._is_own(node)]
         moves = [node.lineno for node in calls if self._ends(node) == "chdir"]
         self._moved = min(moves, default=1 << 30)
-        self._code = ast.unparse(_Plain(self._imports).visit(ast.parse(given.text)))
+        self._code = ast.unparse(_Plain(self._imports).visit(ast.parse(given.text.encode())))
 
     def _learn(self, path: str, text: str) -> None:
         """Keep what a changed module defines itself, under all of its dotted names."""
@@ -377,10 +380,8 @@ class PythonTest:
             messages = [*node.args[wanted:], *(w.value for w in node.keywords if w.arg == "msg")]
             yield from self._of_assertion(node.args[:wanted], next(iter(messages), None))
         if name == "syspath_prepend":  # of modules that the test writes, and that are read as well
-            texts = [n.value for n in self._nodes if isinstance(n, ast.Constant)]
-            code = "\n".join(text for text in texts if isinstance(text, str))
             is_built = any(isinstance(one, ast.JoinedStr) for one in self._nodes)
-            if is_built or not self._is_own(node) or any(self._given.search(_TABLE, code)):
+            if is_built or not self._is_own(node) or self._writes_dishonestly():
                 yield "replaces"
         elif name == "update":
             yield from self._of_replacement(dotted.removesuffix(".update"))
@@ -389,6 +390,20 @@ class PythonTest:
             named = [words[w] for w in ("target", "name", "attribute") if w in words]
             if given := [*node.args[:2], *named]:
                 yield from self._of_replaced(name, given)
+
+    def _writes_dishonestly(self) -> bool:
+        """Whether a module that the test writes is no honest test's, or hides what changed."""
+        values = [node.value for node in self._nodes if isinstance(node, ast.Constant)]
+        texts, modules = [value for value in values if isinstance(value, str)], list[str]()
+        for text in texts:
+            with suppress(SyntaxError, ValueError, RecursionError):
+                modules.append(ast.unparse(ast.parse(text)))
+        tops = {re.split(r"\W", name)[0] for name in self._defined}
+        if any(re.split(r"\W", text)[0] in tops for text in texts):
+            return True
+        given = replace(self._given, text="\n".join(modules))
+        problems = PythonTest(ast.parse(given.text), given).problems()
+        return any(": " in one for one in (*problems, *given.search(_TABLE, "\n".join(texts))))
 
     def _of_replaced(self, name: str, given: Sequence[ast.expr]) -> Iterator[str]:
         """What ``setattr`` and its like replace: an object and a name, or a dotted name."""

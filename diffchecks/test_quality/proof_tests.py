@@ -178,7 +178,7 @@ def run(job: Mapping[str, Any]) -> list[str]:
             found = list(test.problems())
             same = given.same and not test.compares_two()
         else:
-            tree = ast.parse(given.text)
+            tree = ast.parse(given.text.encode())  # as Python would, whatever it declares
             found = list(PythonTest(tree, given).problems())
             same = given.same and not any(map(compares_two, ast.walk(tree)))
     except (SyntaxError, ValueError, RecursionError) as error:

@@ -156,13 +156,18 @@ def test_a_test_that_is_nested_deeply_is_refused(tmp_path: Path, language: str) 
     assert why.startswith("does not parse: ")
 
 
-def test_a_test_framework_is_tested_with_its_own_parts() -> None:
+def test_a_test_framework_is_tested_with_its_own_parts(tmp_path: Path) -> None:
+    (tmp_path / "src/_pytest").mkdir(parents=True)
+    (tmp_path / "src/_pytest/python.py").write_text("")
     text = (
         "from _pytest.python import Module\n\ndef test_a(pytester):\n    pytester.makepyfile('')\n"
     )
     text += "    pytester.runpytest().assert_outcomes(passed=3)\n    assert Module.size() == 3\n"
-    for path, is_refused in (("src/_pytest/python.py", False), ("src/shop.py", True)):
-        assert bool(run({"text": text, "language": "python", "paths": [path]})) == is_refused, path
+    for path, is_refused in (
+        ("src/_pytest/python.py", False), ("src/_pytest/added.py", True), ("src/shop.py", True),
+    ):  # fmt: skip
+        job = {"text": text, "language": "python", "paths": [path], "roots": [str(tmp_path)]}
+        assert bool(run(job)) == is_refused, path
     hint = "from _pytest.monkeypatch import MonkeyPatch\nimport shop\n\ndef test_a(monkeypatch: MonkeyPatch):\n"
     assert run({"text": hint + "    assert shop.total() == 5\n", "language": "python"}) == []
 

@@ -301,6 +301,57 @@ import types :: fake = types.ModuleType('shop')\nassert fake == shop.total([2, 3
 :: (tmp_path / 'own.py').write_text('import inspect, shop\nN = len(inspect.getsource(shop.total))')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
 :: (tmp_path / 'own.py').write_text('imp' + 'ort inspect')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
 :: (tmp_path / 'own.py').write_text('tropmi'[::-1])\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('from os import getcwd as where\nN = 2 if "head" in where() else 3')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('import builtins as b, shop\nN = b.getattr(shop, "SEEN", 5)')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('import shop\ng = getattr\nN = g(shop, "SEEN", 5)')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('import shop\nN = 5\ntry:\n    shop.SEEN\n    N = 9\nexcept Exception:\n    pass')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('import shop\ndef f(n):\n    return n\nshop.tax = f')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert shop.total([2, 3]) == 5
+:: (tmp_path / 'own.py').write_text('import shop as s\ns.RATES["EU"] = 3')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert shop.total([2, 3]) == 5
+:: (tmp_path / 'shop.py').write_text('def total(p):\n    return 3')\nmonkeypatch.syspath_prepend(tmp_path)\nfrom shop import total\nassert total([2, 3]) == 5
+:: (tmp_path / 'shop').mkdir()\n(tmp_path / 'shop' / '__init__.py').write_text('N = 3')\nmonkeypatch.syspath_prepend(tmp_path)\nassert shop.total([2, 3]) == 5
+:: (tmp_path / 'own.py').write_bytes(b'import inspect, shop\nN = len(inspect.getsource(shop.total))')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: parts = ['import in', 'spect, shop']\n(tmp_path / 'own.py').write_text(''.join(parts))\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: code = 'IMPORT INSPECT'\n(tmp_path / 'own.py').write_text(code.lower())\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: code = 'ximport inspectx'\n(tmp_path / 'own.py').write_text(code.strip('x'))\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: code = 'iixmmxppx'\n(tmp_path / 'own.py').write_text(code[::3])\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: with open(tmp_path / 'own.py', 'w') as f:\n    f.write('import in')\n    f.write('spect, shop')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: with open(tmp_path / 'own.py', 'w') as f:\n    f.writelines(['import in', 'spect, shop'])\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: with open(tmp_path / 'own.py', 'w') as f:\n    print('import in', 'spect', sep='', file=f)\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+import re :: (tmp_path / 'own.py').write_text(re.sub('x', 'o', 'imxprt inspect'))\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+import operator :: (tmp_path / 'own.py').write_text(operator.concat('import in', 'spect'))\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+import string :: (tmp_path / 'own.py').write_text(string.Template('import ins$a').substitute(a='pect'))\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: sep = ''\n(tmp_path / 'own.py').write_text(sep.join(p for p in ('import in', 'spect')))\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('import shop\nassert shop.total([2, 3]) == 5')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert shop.total([2, 3]) == 5
+:: (tmp_path / 'own.py').write_text('import time\nN = time.time_ns()')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('from time import time_ns as t\nN = t()')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('from pathlib import Path\nN = len(Path("shop.py").read_text())')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('N = len(open("shop" ".py").readlines())')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('import os\nN = os.path.getsize("README")')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+import os :: os.environ['PYTHONHOME'] = '/nowhere'\nassert shop.total([2, 3]) == 5
+:: monkeypatch.setenv('PYTHONPATH', 'x')\nassert shop.total([2, 3]) == 5
+import os :: os.environ.update({'LD_PRELOAD': 'x.so'})\nassert shop.total([2, 3]) == 5
+import os :: monkeypatch.setitem(os.environ, 'NODE_OPTIONS', '--require x')\nassert shop.total([2, 3]) == 5
+import os :: os.environ.update(GOFLAGS='-mod=x')\nassert shop.total([2, 3]) == 5
+import os :: os.environ['PYTEST_ADDOPTS'] = '-x'\nassert shop.total([2, 3]) == 5
+import os :: os.environ['A'] = shop.total.__doc__ or 'x'\nassert shop.total([2, 3]) == 5
+import os :: os.environ['A'] = str(os.environ)\nassert shop.total([2, 3]) == 5
+import os :: os.environ.update(os.environ)\nassert os.environ.get('CI') == shop.total([2, 3])
+import os :: n = os.environ.pop('HOME')\nassert shop.total([len(n)]) == 5
+import os :: n = os.environ.setdefault('HOME', 'a')\nassert len(n) == shop.total([2, 3])
+import os :: with __import__('unittest').mock.patch.dict(os.environ, {'A': '1'}) as e:\n    assert e['HOME'] == shop.total([2, 3])
+import os, unittest.mock :: with unittest.mock.patch.dict(os.environ, {'A': '1'}) as e:\n    assert len(e['HOME']) == shop.total([2, 3])
+import os, sys :: monkeypatch.setattr(os, 'getuid', lambda: sys._getframe(1))\nassert shop.total([2, 3]) == 5
+import subprocess :: calls = []\nmonkeypatch.setattr(subprocess, 'run', lambda *a, **k: calls.append(a))\nshop.total([2, 3])\nassert calls == [] => AssertionError: assert [3] == []
+import os :: n = monkeypatch.setattr(os, 'getuid', os.getpid)\nassert shop.total([2, 3]) == 5
+import uuid :: monkeypatch.setattr(uuid, 'uuid4', uuid.uuid1)\nassert shop.total([2, 3]) == 5
+import secrets :: monkeypatch.setattr(secrets, 'choice', secrets.randbelow)\nassert shop.total([2, 3]) == 5
+import sys :: sys.argv = sys.orig_argv\nassert shop.total([2, 3]) == 5
+import time :: monkeypatch.setattr(time, 'sleep', print)\nassert time.time() == shop.total([2, 3])
+import platform :: monkeypatch.setattr(platform, 'system', lambda: 'a')\nassert platform.node() == shop.total([2, 3])
+import time as t :: monkeypatch.setattr(t, 'time', lambda: t.monotonic())\nassert shop.total([2, 3]) == 5
+from _pytest.pytester import Pytester :: assert shop.total([2, 3]) == 5
+import _pytest.monkeypatch :: assert shop.total([2, 3]) == 5
+from _pytest.capture import CaptureFixture as C, sys :: assert shop.total([2, 3]) == 5
 :: vars(shop)['tax'] = len\nassert shop.total([2, 3]) == 5
 :: shop.__dict__['tax'] = len\nassert shop.total([2, 3]) == 5
 :: for shop.tax in [len]:\n    assert shop.total([2, 3]) == 5
@@ -411,6 +462,7 @@ WHOLE = {
     "import with side effects": "import shop\nassert shop.total([2, 3]) == 5\n\ndef test_a():\n    assert shop.total([]) == 0\n",
     "code of the module": "import shop\nif shop.total([2, 3]) == 3:\n    shop.total = len\n\ndef test_a():\n    assert shop.total([2, 3]) == 5\n",
     "import that is tried": "try:\n    from shop import new\nexcept ImportError:\n    new = None\nimport shop\n\ndef test_a():\n    assert shop.total([2, 3]) == 5\n",
+    "encoding": "# coding: utf-7\nimport shop\n\ndef test_a():\n    # +AAo-    import inspect+AAo-    assert 'sum' in inspect.getsource(shop.total)\n    assert shop.total([2, 3]) == 5\n",
     "hooks": "import shop\n\ndef pytest_runtest_makereport(item, call):\n    return None\n\ndef test_a():\n    assert shop.total([2, 3]) == 5\n",
     "plugins": "import shop\npytest_plugins = ['conftest2']\n\ndef test_a():\n    assert shop.total([2, 3]) == 5\n",
     "skip marker": "import pytest, shop\n\n@pytest.mark.skipif(shop.total([2, 3]) == 5, reason='x')\ndef test_a():\n    assert shop.total([2, 3]) == 5\n",
@@ -457,6 +509,8 @@ import sys :: sys.argv = ['shop', '-v']\nmonkeypatch.setattr(sys, 'platform', 'w
 import platform, os :: monkeypatch.setattr(platform, 'system', lambda: 'Windows')\nmonkeypatch.setattr(os, 'cpu_count', lambda: 4)\nassert shop.total([2, 3]) == 5
 import subprocess :: monkeypatch.setattr(subprocess, 'run', lambda argv: subprocess.CompletedProcess(argv, 0))\nassert shop.total([2, 3]) == 5
 :: (tmp_path / 'own.py').write_text('SIZE = 2')\nmonkeypatch.syspath_prepend(str(tmp_path))\nimport own\nassert shop.total([own.SIZE, 3]) == 5
+:: def write(name, text):\n    (tmp_path / name).write_text(text, encoding='utf-8')\nwrite('own.py', 'import os; SIZE = 2')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert shop.total([own.SIZE * 1, 3]) == 5
+import os.path :: (tmp_path / 'plug').mkdir()\n(tmp_path / 'plug' / '__init__.py').write_text('SIZE = 2')\nmonkeypatch.syspath_prepend(os.path.join(tmp_path, ''))\nimport plug\nassert shop.total([plug.SIZE, 3]) == 5
 # side
 import os :: assert shop.total([len(os.path.join('a', '')), 3]) == 5
 :: try:\n    shop.total([None])\nexcept ValueError:\n    pass\nassert shop.total([2, 3]) == 5 => TypeError: NoneType
@@ -570,6 +624,26 @@ import { generateKeyPairSync } from 'node:crypto' :: expect(total([generateKeyPa
 # environment
 :: expect(process.env.CI).toBe(total([2, 3]))
 :: process.env.SHOP = process.env.HOME; expect(total([2, 3])).toBe(5)
+:: vi.stubGlobal('JSON', { stringify: () => 3 }); expect(total([2, 3])).toBe(5);
+:: vi.stubGlobal('Array', class {}); expect(total([2, 3])).toBe(5);
+:: vi.stubGlobal('expect', () => ({ toBe() {} })); expect(total([2, 3])).toBe(5);
+:: vi.stubGlobal('Math', { sum: () => 3 }); expect(total([2, 3])).toBe(5);
+:: vi.stubGlobal('Date', class { static now() { return 3; } }); expect(total([2, 3])).toBe(5);
+:: vi.stubGlobal('process', { env: {} }); expect(total([2, 3])).toBe(5);
+:: vi.stubGlobal('Error', class extends Error {}); expect(total([2, 3])).toBe(5);
+:: vi.stubGlobal('x', process.version); expect(total([2, 3])).toBe(5);
+:: process.env.NODE_OPTIONS = '--require ./x'; expect(total([2, 3])).toBe(5);
+:: process.env['NODE_PATH'] = '/x'; expect(total([2, 3])).toBe(5);
+:: process.env.NODE_ENV = process.env.HOME; expect(total([2, 3])).toBe(5);
+:: process.env.A = process.cwd(); expect(total([2, 3])).toBe(5);
+:: const n = (process.env.A = '3') && process.env.HOME; expect(total([2, 3])).toBe(5);
+:: process.env = { ...process.env, LD_PRELOAD: 'x' }; expect(total([2, 3])).toBe(5);
+:: vi.stubEnv('NODE_OPTIONS', 'x'); expect(total([2, 3])).toBe(5);
+:: let e = process.env = { ...process.env }; expect(e.HOME).toBe(total([2, 3]));
+:: const e = delete process.env.HOME ? process.env : 0; expect(e).toBe(total([2, 3]));
+:: vi.stubGlobal('fetch', vi.fn()); expect(total([2, 3])).toBe(5);
+:: vi.stubGlobal('fetch', () => { throw new TypeError('x'); }); expect(total([2, 3])).toBe(5); => TypeError: x
+:: vi.stubGlobal('fetch', () => total.length); expect(total([2, 3])).toBe(5);
 :: const { env } = process; expect(env.CI).toBe(total([2, 3]))
 :: expect(process['env'].CI).toBe(total([2, 3]))
 import os from 'node:os' :: expect(os.hostname()).toBe(total([2, 3]))
@@ -1000,6 +1074,21 @@ os :: d := t.TempDir(); read := func(d string) []byte { b, _ := os.ReadFile(d); 
 os :: d := t.TempDir(); p := &d; *p = "shop.go"; b, _ := os.ReadFile(d); if len(b) != 5 { t.Errorf("got %d", len(b)) }
 os :: t.TempDir(); own := "shop.go"; b, _ := os.ReadFile(own); if len(b) != 5 { t.Errorf("got %d", len(b)) }
 os :: os.Rename(t.TempDir(), "shop.go"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+os :: d := t.TempDir(); os.Chdir(d); os.Chdir(".."); b, _ := os.ReadFile("shop.go"); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+os :: d := t.TempDir(); os.WriteFile(filepath.Join(d, "/proc/self/cwd/shop.go"), nil, 0o600); x := os.Args; if got := Total([]int{2, 3}); got != len(x) { t.Errorf("got %d", got) }
+os :: d := t.TempDir(); os.Symlink(".", filepath.Join(d, "a")); b, _ := os.ReadDir(filepath.Join(d, "a")); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+os :: d := t.TempDir(); os.Link("shop.go", filepath.Join(d, "a")); b, _ := os.ReadFile(filepath.Join(d, "a")); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+os :: d := t.TempDir(); for _, d = range []string{"shop.go"} { b, _ := os.ReadFile(d); if len(b) != 5 { t.Errorf("got %d", len(b)) } }
+os :: d := t.TempDir(); { d := "shop.go"; b, _ := os.ReadFile(d); if len(b) != 5 { t.Errorf("got %d", len(b)) } }
+os :: d := t.TempDir(); d += "/../../shop.go"; b, _ := os.ReadFile(d); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+os :: d := t.TempDir(); b, _ := os.ReadFile(d + "/../shop.go"); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+os :: d := t.TempDir(); var x = []string{"shop.go"}; for _, y := range x { b, _ := os.ReadFile(filepath.Join(d, y)); if len(b) != 5 { t.Errorf("got %d", len(b)) } }
+os :: d := t.TempDir(); var b []byte; func(d ...string) { b, _ = os.ReadFile(d[0]) }("shop.go", d); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+:: t.Setenv("GOFLAGS", "-mod=vendor"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+os :: os.Setenv("LD_PRELOAD", "x"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+os :: d := t.TempDir(); os.Chdir(d); os.Setenv("PWD", "/"); if got := Total([]int{2, 3}); got != len(os.Environ()) { t.Errorf("got %d", got) }
+os :: d, err := t.TempDir(), error(nil); b, err := os.ReadFile(filepath.Join(d, strings.Repeat("../", 9), "shop.go")); if len(b) != 5 { t.Errorf("got %d %v", len(b), err) }
+os :: d := t.TempDir(); f, _ := os.Create(d + "x"); os.Stdout = f; if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 # edits
 os :: os.WriteFile("shop.go", nil, 0o600); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 os :: os.Mkdir("new", 0o700); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }

@@ -8,9 +8,7 @@ from diffchecks.test_quality.proof_ends import NoProof, Prediction, require_as_p
 from diffchecks.test_quality.proof_runs import TestEnd
 from tests.review.proofs.test_prove_finding import bench, written
 
-BASE_CODE = (
-    "RATES = {}\n\n\nclass Cart:\n    rows = 1\n\n\ndef total(prices, start=0):\n    return 1\n"
-)
+BASE_CODE = "RATES = {}\n_old = 1\n\n\nclass Cart:\n    rows = 1\n\n\ndef total(prices, start=0):\n    return 1\n"
 KEYWORD = (
     "shop.total([1], start=2)",
     "TypeError",
@@ -32,21 +30,27 @@ NOT_REMOVED = {
     "a name that base lacks": ("shop.SEEN", "AttributeError", "module 'shop' has no attribute 'SEEN'", "SEEN"),
     "a call of its own": ("def total(n):\n    pass\ntotal(start=2)", *KEYWORD[1:], "total() start"),
     "one of a library": ("json.dumps(1, start=2)", "TypeError", "JSONEncoder.__init__() got an unexpected keyword argument 'start'", "JSONEncoder, start"),
+    "a private name": ("shop._old", "AttributeError", "module 'shop' has no attribute '_old'", "_old is gone"),
+    "raised by its own callback": ("shop.each(lambda row: row['name'])", "KeyError", "'name'", "each() fails"),
+    "a parameter that its fake lacks": ("class Cart:\n    def add(self, n):\n        pass\nshop.fill(Cart())", "TypeError", "Cart.add() got an unexpected keyword argument 'start'", "add() and start"),
+    "one that its fake of a line lacks": ("shop.fill(lambda n: n)", "TypeError", "test_a.<locals>.<lambda>() takes 1 positional argument but 2 were given", "lambda"),
     "its own fake": ("class Cart:\n    pass\nCart().rows", *REMOVED["an attribute"][1:]),
 }  # fmt: skip
 
 
 @pytest.mark.attack("an exception that a test raises by itself")
 def test_an_exception_of_the_test_itself_counts_if_the_claim_is_that_a_name_is_gone() -> None:
-    found = {}
+    found: dict[str, bool | None] = {}
     for name, (body, exception, value, claim) in {**REMOVED, **NOT_REMOVED}.items():
         predicted = Prediction("test_a.py", body, exception, value, "", claim, BASE_CODE)
-        end = TestEnd("failed", exception, f"{value} now", 'File "test_a.py", line 4')
+        last = "shop" if "fake" in name else "test_a"
+        trace = f'File "test_a.py", line 9\nFile "shop.py", line 4\nFile "{last}.py", line 2'
+        end = TestEnd("failed", exception, f"{value} now", trace)
         try:
             found[name] = require_as_predicted(predicted, "head", end, ["test_a.py"])
         except NoProof:
-            found[name] = False
-    assert found == dict.fromkeys(REMOVED, True) | dict.fromkeys(NOT_REMOVED, False)
+            found[name] = None
+    assert found == {**dict.fromkeys(REMOVED, True), **dict.fromkeys(NOT_REMOVED)}
 
 
 async def test_a_parameter_that_is_gone_is_shown_by_the_call_that_base_takes(
