@@ -66,11 +66,12 @@ _UNDERLINE = re.compile(r"([=~^\"-])\1{2,}")
 _WORD = re.compile(r"\w")
 _HEADINGS = read_table(__file__, "guidance_headings.yaml")
 _TAKING_PART = re.compile(rf"(?i)\b(?:{'|'.join(_HEADINGS['taking_part'])})(?!\w)")
-_OF_CHANGES, _OF_WORK, _OF_COMMANDS = (
+_OF_CHANGES, _OF_WORK, _OF_RULES, _OF_COMMANDS = (
     re.compile(rf"(?i)\b(?:{'|'.join(names)})(?!\w)")
     for names in (
         [*_HEADINGS["of_changes"], *_HEADINGS["languages"]],
         _HEADINGS["of_work"],
+        _HEADINGS["rules"],
         _HEADINGS["commands"],
     )
 )
@@ -262,7 +263,9 @@ def _fit(found: Iterable[Guidance], changed: Collection[str]) -> Iterator[Guidan
             text = "\n".join(one.lines)
             read = _NO_RULES.sub(lambda found: "\n" * found[0].count("\n"), text).split("\n")
             concerning = _concerning(read, changed, guide=guide)
-            kept = tuple(at for at in concerning if read[at] == one.lines[at])
+            kept = tuple(
+                at for at in concerning if read[at] == one.lines[at] or _WORD.search(read[at])
+            )
         for at in kept:
             size = len(_shorten(one.lines[at])) + len("1234: \n")
             room -= size
@@ -312,7 +315,9 @@ def _concerning(lines: Sequence[str], changed: Collection[str], *, guide: bool) 
         if kind is not None or level <= decided:
             decided, wanted = level, kind
         named = any(place in "\n".join(lines[first:end]) for place in places)
-        if wanted is not False and (named or (not is_foreign and (wanted or True not in kinds))):
+        if wanted is not False and (
+            named or (not is_foreign and (wanted or not guide or True not in kinds))
+        ):
             sections.append((first, end, level))
         elif is_foreign:
             left_out_below = left_out_below or level
@@ -323,9 +328,9 @@ def _concerning(lines: Sequence[str], changed: Collection[str], *, guide: bool) 
 
 def _concerns_changes(heading: str, guide: bool) -> bool | None:
     """Whether it says what a change has to be like; None: it does not tell."""
-    if (_OF_WORK if guide else _OF_COMMANDS).search(heading):
-        return False
-    return (guide and bool(_OF_CHANGES.search(heading))) or None
+    if guide:
+        return False if _OF_WORK.search(heading) else bool(_OF_CHANGES.search(heading)) or None
+    return bool(_OF_RULES.search(heading)) or (False if _OF_COMMANDS.search(heading) else None)
 
 
 def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -259,6 +259,7 @@ async def test_of_a_guide_for_contributors_what_a_change_has_to_be_like_is_shown
 ) -> None:
     agents = "# Agents\n\n## Empty\n\n## Full\n\n### Nothing\n\n### Rule\n\nNo globals.\n\n## End\n"
     agents += "\n## Git workflow\n\nPush.\n\n### Titles\n\nShort ones.\n"
+    agents += "\n### Rules\n\nLock <!-- why? -->\n\n## Long-running jobs\n\nResume. <!--\n-->\n\n## Build style\n\nPin.\n"
     work = PEOPLE.replace("Coding style", "Setup").replace("Imports", "Clone")
     base = {"CONTRIBUTING.md": PEOPLE, "AGENTS.md": agents, "docs/CONTRIBUTING.md": work}
     found = await guidance_of(change(tmp_path, base, {"shop/a.py": "1\n"}))
@@ -267,7 +268,10 @@ async def test_of_a_guide_for_contributors_what_a_change_has_to_be_like_is_shown
     }
     assert shown == {
         "CONTRIBUTING.md": ["### Coding style", "Use tabs.", "#### Imports", "None of shop/."],
-        "AGENTS.md": ["# Agents", "## Full", "### Rule", "No globals."],
+        "AGENTS.md": [
+            "# Agents", "## Full", "### Rule", "No globals.", "## End", "### Rules", "Lock <!-- why? -->",
+            "## Long-running jobs", "Resume. <!--", "## Build style", "Pin.",
+        ],
         "docs/CONTRIBUTING.md": [
             "# Contributing guidelines", "Thank you!", "## Your first change", "Fork it.",
         ],
