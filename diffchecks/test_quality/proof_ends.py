@@ -156,12 +156,10 @@ def _names(name: str, *texts: str) -> bool:
 
 
 def _is_of_project(trace: str, test: str, paths: Collection[str]) -> bool:
-    """Whether an exception went through code of the project, unless no file is named.
-
-    In Python the last file that is named raised it; the test's fake proves nothing by that.
-    """
+    """Whether an exception went through code of the project, unless no file is named."""
     named = [one.split("/") for one in re.findall(r"""([^\s"':()]+)(?::|", line )\d""", trace)]
     ends = {"/".join(parts[at:]) for parts in named for at in range(len(parts))}
+    # In Python the last file that is named raised it, and the test's fake proves nothing by that.
     own = test.endswith(".py") and bool(named) and "/".join(named[-1]).endswith(test)
     return not own and ends & {*paths, test} != {test}
 

@@ -58,13 +58,10 @@ class ProofTestJob(Struct, frozen=True):
         folders = {part for path, _ in self.changed(self.roots[:1]) for part in path.split("/")}
         own = [given for name, given in table["frameworks"].items() if name in folders]
         code = _without_inputs(re.compile("|".join(table["inputs"] + own), re.MULTILINE), code)
-        for problem in table["problems"]:
-            for why, pattern in problem.items():
-                if matched := re.search(
-                    pattern.replace("PREDICTED", predicted), code, re.MULTILINE
-                ):
-                    quote = matched.groupdict().get("quote") or matched[0]
-                    yield f"{why}: {' '.join(quote.split())[:MAX_QUOTE]}"
+        for why, pattern in (one for problem in table["problems"] for one in problem.items()):
+            if matched := re.search(pattern.replace("PREDICTED", predicted), code, re.MULTILINE):
+                quote = matched.groupdict().get("quote") or matched[0]
+                yield f"{why}: {' '.join(quote.split())[:MAX_QUOTE]}"
 
 
 def _without_inputs(inputs: re.Pattern[str], code: str) -> str:
@@ -393,17 +390,17 @@ class PythonTest:
 
     def _writes_dishonestly(self) -> bool:
         """Whether a module that the test writes is no honest test's, or hides what changed."""
-        values = [node.value for node in self._nodes if isinstance(node, ast.Constant)]
-        texts, modules = [value for value in values if isinstance(value, str)], list[str]()
+        values, modules = (getattr(one, "value", None) for one in self._nodes), list[str]()
+        texts = [text for text in values if isinstance(text, str)]
         for text in texts:
             with suppress(SyntaxError, ValueError, RecursionError):
                 modules.append(ast.unparse(ast.parse(text)))
         tops = {re.split(r"\W", name)[0] for name in self._defined}
-        if any(re.split(r"\W", text)[0] in tops for text in texts):
-            return True
+        hides = any(re.split(r"\W", text)[0] in tops for text in texts)
         given = replace(self._given, text="\n".join(modules))
-        problems = PythonTest(ast.parse(given.text), given).problems()
-        return any(": " in one for one in (*problems, *given.search(_TABLE, "\n".join(texts))))
+        found = [*given.search(_TABLE, "\n".join(texts))]
+        found += PythonTest(ast.parse(given.text), given).problems()
+        return hides or any(": " in one for one in found)
 
     def _of_replaced(self, name: str, given: Sequence[ast.expr]) -> Iterator[str]:
         """What ``setattr`` and its like replace: an object and a name, or a dotted name."""

@@ -262,10 +262,8 @@ def _fit(found: Iterable[Guidance], changed: Collection[str]) -> Iterator[Guidan
             guide = name.startswith("CONTRIBUTING")
             text = "\n".join(one.lines)
             read = _NO_RULES.sub(lambda found: "\n" * found[0].count("\n"), text).split("\n")
-            concerning = _concerning(read, changed, guide=guide)
-            kept = tuple(
-                at for at in concerning if read[at] == one.lines[at] or _WORD.search(read[at])
-            )
+            kept = tuple(_concerning(read, changed, guide=guide))
+            kept = tuple(at for at in kept if read[at] == one.lines[at] or _WORD.search(read[at]))
         for at in kept:
             size = len(_shorten(one.lines[at])) + len("1234: \n")
             room -= size

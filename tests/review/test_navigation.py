@@ -1,5 +1,6 @@
 """What the tools for looking around show a model."""
 
+import os
 import re
 from pathlib import Path
 
@@ -128,6 +129,9 @@ async def test_what_a_diff_cuts_or_git_calls_binary_can_be_read(tmp_path):
         "long.js": "x;" + " " * 2_000 + "evil();\n",
         "latin.js": b"evil('\xe9')\n",
         "b.bin": b"\0",
+        "and more": "odd\n",
+        "odd:\n1: path": "odd\n",
+        os.fsdecode(b"\xe9.txt"): "odd\n",
     }
     made = change(tmp_path / "hidden", {"old.ts": "f(1);\n" * 400}, head)
     async with workspace_of(made) as workspace:
@@ -137,11 +141,13 @@ async def test_what_a_diff_cuts_or_git_calls_binary_can_be_read(tmp_path):
         read = [await look.read_file({"path": path}, seen) for path in ("old.ts", "long.js")]
         assert "all of it in the diff" in await look.read_file({"path": "new.ts"}, seen)
         assert await look.search({"pattern": "evil"}) == FOUND
+        odd = "and more:\n1: odd\nodd:\\n1: path:\n1: odd\n\udce9.txt:\n1: odd"
+        assert await look.search({"pattern": "odd"}) == odd  # none is lost, or taken for another
         assert "b.bin" not in await look.search({"pattern": "", "glob": "b.*"})
         with pytest.raises(InputError, match="binary"):
             await look.read_file({"path": "b.bin"}, seen)
     assert whole.count("\n+2: evil();") == 2
-    assert whole.count("diff --git") == 5
+    assert whole.count("diff --git") == 8
     assert all("evil();" in text for text in read)
 
 

@@ -250,14 +250,15 @@ class _Line(Struct, frozen=True):
 
 def _parse_line(printed: bytes) -> _Line | None:
     event = json.loads(printed)
-    if event["type"] not in {"match", "context"} or "text" not in event["data"]["path"]:
+    if event["type"] not in {"match", "context"}:
         return None
-    data, line = event["data"], event["data"]["lines"]
-    path = data["path"]["text"].removeprefix("./")
-    text = line["text"] if "text" in line else decode_text(b64decode(line["bytes"]))
-    return _Line(
-        path, data["line_number"], event["type"] == "match", text.rstrip("\n")[:MATCH_CHARACTERS]
+    data, is_match = event["data"], event["type"] == "match"
+    path, text = (
+        one["text"] if "text" in one else decode_text(b64decode(one["bytes"]))
+        for one in (data["path"], data["lines"])
     )
+    shown = text.rstrip("\n")[:MATCH_CHARACTERS]
+    return _Line(path.removeprefix("./"), data["line_number"], is_match, shown)
 
 
 def _show_lines(found: Sequence[_Line]) -> str:
@@ -283,7 +284,7 @@ def _show_lines(found: Sequence[_Line]) -> str:
             shown.append(_name_more(more, f"{len(files) - at} files", found))
             break
         end, before = used + room[path], lines[0].number - 1
-        shown.append(f"{path}:")
+        shown.append(f"{path}:".replace("\n", "\\n"))
         used += len(shown[-1]) + 1
         for place, line in enumerate(lines):
             if place and used + len(line.shown) >= end:
@@ -294,7 +295,7 @@ def _show_lines(found: Sequence[_Line]) -> str:
                 shown.append("--")
             shown.append(line.shown)
             used, before = used + len(line.shown) + 1, line.number
-    if any(text.startswith("and ") for text in shown):
+    if any(text.startswith("and ") and " more in " in text for text in shown):
         shown.append("narrow the pattern or the glob to see them")
     return "\n".join(filter(None, shown)) or "nothing matches"
 
