@@ -62,16 +62,11 @@ class Declarations(Struct):
 
     def add_settings(self, owner: str, node: ast.stmt, named: re.Pattern[str]) -> None:
         """Add the entries of a protecting setting."""
-        target = node.targets[0] if isinstance(node, ast.Assign) else None
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(target, ast.Name)
-            and named.fullmatch(target.id)
-        ):
-            self.owners[owner + target.id] = ""
-            value = node.value
-            entries = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
-            self.found += (_declaration("setting", owner + target.id, each) for each in entries)
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name), *_], value=value) if named.fullmatch(name):
+                self.owners[owner + name] = ""
+                entries = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+                self.found += (_declaration("setting", owner + name, each) for each in entries)
 
 
 class DeclaringFile(Struct, frozen=True):
@@ -147,14 +142,15 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
         if passed or after - before:
             return False
     written = one.text if file.text.path.endswith(".py") else one.text.partition(",")[0]
-    return bool(
-        vocabulary("access").search(written)
-        and not vocabulary("no_access").search(written)
-        and not any(
-            vocabulary("access").search(new.text) and not vocabulary("no_access").search(new.text)
-            for new in came
-        )
-    )
+    return _limits(written) and not any(_limits(new.text, one.text) for new in came)
+
+
+def _limits(text: str, replaced: str = "") -> bool:
+    """Whether a declaration decides on access, by more than a part of the one it replaces."""
+    part = set(_WORDS.findall(text)) < set(_WORDS.findall(replaced))
+    less = part and not vocabulary("alternatives").search(text)
+    known = vocabulary("access").search(text) and not vocabulary("no_access").search(text)
+    return bool(known and not less)
 
 
 def _finding(
@@ -235,6 +231,9 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
             continue
         if kind in read_names("mark_nodes"):
             read.found.append(_written("decorator", scope, node))
+        elif kind == "identifier" and vocabulary("guards_class").fullmatch(node.text()):
+            if node.parent().kind() == "body_statement":  # a call of Ruby without arguments
+                read.found.append(_written("decorator", scope, node))
         elif kind in read_names("call_nodes"):
             _read_call(node, scope, read)
         elif kind in read_names("entry_nodes"):
@@ -261,12 +260,13 @@ def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
                 for each in (one.named_children() if "array" in one.kind() else [one])
             ]
             read.found += [_written("middleware", route, each) for each in guards]
-            if (
-                name == "use"
-                and len(passed) == 1
-                and not vocabulary("no_guard").search(passed[0].text())
-            ):
-                read.found.append(_written("decorator", scope, passed[0]))
+            last = passed[-1].text()
+            alone = len(passed) == 1 and not vocabulary("no_guard").search(last)
+            if name in {"use", "Use"} and (alone or vocabulary("guards_path").search(last)):
+                read.found.append(_written("decorator", scope, passed[-1]))
+            wraps = passed[-1].field("function")  # ``requireLogin(handler)``
+            if wraps and passed[1:] and not vocabulary("no_guard").search(wraps.text()):
+                read.found.append(_written("middleware", route, wraps))
     elif vocabulary("guards_route").fullmatch(name) and target is not None:
         _read_chained(node, target, scope, read)
 

@@ -12,6 +12,10 @@ from tests.diffchecks.check_kit import run_check
 Compare = Callable[..., Any]
 Codes = Callable[..., list[str]]
 
+CSHARP = "class A {{\n  [{}]\n  void F() {{ G(); }}\n}}\n"
+JAVA = "class A {{\n  @{}\n  void f() {{ g(); }}\n}}\n"
+GO = "package a\n\nfunc f() {{\n\t{}\n}}\n"
+RUBY = "class A < B\n  {}\n  def f\n    1\n  end\nend\n"
 ACCESS, HARDENING = "access-control-removed", "hardening-removed"
 LOST = [
     (
@@ -140,6 +144,32 @@ LOST = [
         'class A {\n  void f(H h) {\n    h.matchers("/admin").hasRole("ADMIN").any();\n  }\n}\n',
         'class A {\n  void f(H h) {\n    h.matchers("/admin").permitAll().any();\n  }\n}\n',
     ),
+    # of which a part goes, or that comes in another spelling
+    (ACCESS, "A.cs", CSHARP.format('Authorize(Roles = "Admin")'), CSHARP.format("Authorize")),
+    (ACCESS, "A.cs", CSHARP.format('RequireScope("x")'), CSHARP.format("HttpPost")),
+    (
+        ACCESS,
+        "web.php",
+        "<?php\nRoute::get('/x', 'a')->middleware(['auth', 'verified']);\n",
+        "<?php\nRoute::get('/x', 'a')->middleware(['verified']);\n",
+    ),
+    (ACCESS, "a.js", "app.use('/a', jwt({ key }));\napp.use(x);\n", "app.use(x);\n"),
+    (ACCESS, "a.ts", "r.get('/x', withAuth(f));\n", "r.get('/x', f);\n"),
+    (ACCESS, "a.go", GO.format('r.GET("/x", AuthRequired(), f)'), GO.format('r.GET("/x", f)')),
+    (ACCESS, "a.go", GO.format("r.Use(AuthMiddleware())\n\tgo()"), GO.format("go()")),
+    (ACCESS, "a.go", GO.format('r.Group("/x", mw.JWT())'), GO.format('r.Group("/x")')),
+    (ACCESS, "a.go", GO.format('r.Handle("/", requireLogin(f))'), GO.format('r.Handle("/", f)')),
+    (ACCESS, "a.go", GO.format('r.With(authn.Only).Get("/", f)'), GO.format('r.Get("/", f)')),
+    (ACCESS, "A.java", JAVA.format("RequiresAuthentication"), JAVA.format("Override")),
+    (ACCESS, "a.rb", RUBY.format("load_and_authorize_resource"), RUBY.format("")),
+    (ACCESS, "a.rb", RUBY.format("protect_from_forgery with: :exception"), RUBY.format("")),
+    (ACCESS, "app.py", "@user_passes_test(f)\ndef f(a):\n    g(a)\n", "def f(a):\n    g(a)\n"),
+    (
+        ACCESS,
+        "app.py",
+        "@method_decorator(login_required, name='dispatch')\nclass A(B):\n    x = 1\n",
+        "class A(B):\n    x = 1\n",
+    ),
     (
         HARDENING,
         "settings.py",
@@ -172,6 +202,11 @@ OPENED = [
         "class S {\n  void f(H h) { h.anyRequest().permitAll(); }\n}\n",
     ),
     (
+        "app.py",
+        "class V(B):\n    permission_classes = [A]\n",
+        "class V(B):\n    permission_classes = [AllowAny]\n",
+    ),
+    (
         "a.rb",
         "class A < B\n  def f\n    1\n  end\nend\n",
         "class A < B\n  skip_before_action :authenticate_user!\n  def f\n    1\n  end\nend\n",
@@ -198,6 +233,9 @@ KEPT = [
         "class A {\n  void F() { G(); }\n  [AllowAnonymous]\n  void Login() { G(); }\n}\n",
     ),
     ("a.js", "app.use(adminRouter);\napp.use(x);\n", "app.use(x);\n"),
+    ("a.js", "app.use('/admin', admin(db));\napp.use(x);\n", "app.use(x);\n"),
+    ("a.js", "r.get('/x', adminController.list());\n", "r.get('/x', show());\n"),
+    ("A.java", JAVA.format('RolesAllowed({A, "b"})'), JAVA.format('RolesAllowed("b")')),
     (
         "web.php",
         "<?php\nRoute::get('/x', 'a')->middleware('auth');\n",
