@@ -25,7 +25,8 @@ RUNNERS_HINT = (
     f"a GitHub runner has it after `sudo apt-get install bubblewrap` and `sudo {ALLOW_NAMESPACES}`,"
     " a GitLab runner with `privileged = true` in an image with bubblewrap; see docs/tests.md"
 )
-TMP_BYTES = 64 << 20
+TMP_BYTES = 1 << 30
+"""A build of Go with two hundred packages writes 100 MB; what is written counts as memory."""
 SHARED_BYTES = 16 << 20
 _DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/bin", "/run/current-system/sw/bin")
 _MOUNTED = ("/dev/", "/proc/")

@@ -170,12 +170,18 @@ def copy_files(parts: Sequence[SideFiles], tree: Path, report: str) -> None:
 
 
 def link_packages(reads: Sequence[str], tree: Path) -> None:
-    """Put a ``node_modules`` that base names at the top, where Node looks for it."""
+    """Put the packages of a ``node_modules`` that base names at the top, where Node looks for them.
+
+    The directory is the copy's own: Vite and others write into it.
+    """
     for path in map(Path, reads):
         if path.name == "node_modules":
-            shutil.rmtree(tree / path.name, ignore_errors=True)
-            (tree / path.name).unlink(missing_ok=True)
-            (tree / path.name).symlink_to(path)
+            shutil.rmtree(own := tree / path.name, ignore_errors=True)
+            own.unlink(missing_ok=True)
+            own.mkdir()
+            for one in path.iterdir():
+                if one.name == ".bin" or not one.name.startswith("."):
+                    (own / one.name).symlink_to(one)
 
 
 def save_report(tree: Path, report: str, keep: Path) -> str:

@@ -29,6 +29,9 @@ BABEL = {
     "src/babel.config.js": "module.exports = {presets: ['@babel/preset-typescript'],"
     " plugins: ['@babel/plugin-transform-modules-commonjs']};\n"
 }
+CONFIG = {
+    "vitest.config.ts": "import { defineConfig } from 'vitest/config';\nexport default defineConfig({});\n"
+}
 EXPECT = "test('claim', () => { expect(total([2, 3])).toBe(5); });\n"
 
 
@@ -48,7 +51,7 @@ class Case(Struct):
 VITEST, JEST = (f"node_modules/.bin/{name}" for name in ("vitest", "jest"))
 CASES = {
     "vitest": Case(
-        (VITEST, "run"), {**TYPED, "package.json": '{"type": "module"}\n'}, TYPED_HEAD, "src/claim.test.ts",
+        (VITEST, "run"), {**TYPED, **CONFIG, "package.json": '{"type": "module"}\n'}, TYPED_HEAD, "src/claim.test.ts",
         "import { expect, test } from 'vitest';\nimport { total } from './shop';\n" + EXPECT,
         "AssertionError", "expected 3 to be 5", r"vitest/[\d.]+ [\w-]+ node-v[\d.]+",
     ),
