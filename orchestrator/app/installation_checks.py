@@ -29,6 +29,8 @@ from orchestrator.stores.result_cache import open_result_cache
 
 Status = Literal["ok", "note", "failed"]
 OUTSIDE = "not in a git repository"
+MAX_SHOWN = 300
+"""Characters of the end of what a failing test prints: its beginning seldom says why."""
 
 _TABLES = read_table(__file__, "installation_checks.yaml")
 INSTALLERS: dict[str, Sequence[str]] = _TABLES["installers"]
@@ -144,12 +146,15 @@ async def _check_tests(start: Path) -> Found:
             return "note", f"{found[0]} has no test file to try"
         end, code = await project.run(path, {})
     except SandboxError as error:
-        return "note", f"not tried: {error}"
-    runner, last_words = project.single.runner.name, " ".join(end.message.split())[-200:]
+        problem, _, remedy = str(error).partition("; ")
+        return "note", f"not tried: {problem}", remedy
+    runner, words = project.single.runner.name, " ".join(end.message.split())
+    if len(words) > MAX_SHOWN:
+        words = f"... {words[-MAX_SHOWN:].partition(' ')[2]}"
     if code == 0:
         return "ok", f"{runner} ran {path} of {found[0]} in the sandbox"
     remedy = "correct `tests` in .diffcourt/config/defaults.yaml: what it needs goes into reads"
-    return "note", f"{runner} fails {path} of {found[0]}: {last_words}", remedy
+    return "note", f"{runner} fails {path} of {found[0]}: {words}", remedy
 
 
 def _install_line(program: str) -> str:

@@ -1,7 +1,7 @@
 """How a project's tests run, found in its own files: for ``diffcourt init --tests``."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -22,8 +22,9 @@ class FoundTests(Struct, frozen=True):
 
     runner: str
     command: list[str]
-    reads: list[str]
     why: str
+    reads: Sequence[str] = ()
+    install: str = ""
 
     def lines(self) -> list[str]:
         """The setting, without its name."""
@@ -40,7 +41,8 @@ def find_tests(top: Path) -> list[FoundTests]:
             file = next((path for path in files if _says(path, text)), None)
             if file is not None:
                 why = f"{runner}, as {file.relative_to(top).as_posix()} says"
-                found.append((number, FoundTests(runner, row["command"], row["reads"], why)))
+                given = (row["command"], why, row.get("reads", ()), row.get("install", ""))
+                found.append((number, FoundTests(runner, *given)))
                 break
     # A runner that configuration names is likelier than one that only tests import.
     found.sort(key=lambda pair: (pair[1].runner == "unittest", pair[0]))
@@ -77,8 +79,8 @@ def write_tests(top: Path, found: list[FoundTests]) -> Iterator[str]:
     yield from (f"  {line}" for line in lines)
     for path in first.reads:
         if not Path(path).is_dir():
-            how = "npm ci" if path.endswith("node_modules") else f"python3 -m venv {path}"
-            yield f"There is no {path}: install what the tests need there ({how}), or name another."
+            how = f"There is no {path}: install what the tests need there, or name another."
+            yield f"{how} For example: {first.install}"
     yield "Next: commit it to the base branch, then try it: DIFFCOURT_RUN_TESTS=1 diffcourt doctor"
 
 

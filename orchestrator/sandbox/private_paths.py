@@ -39,6 +39,9 @@ def require_shareable(
                         f"{refused} {secret} is private; name a directory outside of it, such as "
                         "one below /opt"
                     )
+        if not real.exists():
+            what = "install there what is needed, or name another directory"
+            raise SandboxError(f"{refusal} {given}, which does not exist; {what}")
         if special := _first_special_file(real, refusal):
             raise SandboxError(
                 f"{refused} {special} is a socket, pipe or device; name directories without one"

@@ -297,6 +297,9 @@ OPT = "/opt/venv"
         ({"package.json": '{"scripts": {"test": "vitest run"}}\n'}, ["node_modules/.bin/vitest", "run"], "vitest, as package.json says", ()),
         ({"package.json": '{"scripts": {"test": "jest"}}\n'}, ["node_modules/.bin/jest"], "jest, as package.json says", ()),
         ({"package.json": '{"scripts": {"test": "node --test"}}\n'}, ["node", "--test"], "node, as package.json says", ()),
+        ({"go.mod": "require a v1\n"}, ["env", "GOMODCACHE=/opt/go", "go", "test", "./..."], "Next", ("go",)),
+        ({"go.mod": "require a v1\n", "vendor/modules.txt": ""}, ["go", "test", "./..."], "vendor", ("go with modules",)),
+        ({"tests/test_a.py": "import unittest.mock\n", "go.mod": ""}, ["go", "test", "./..."], "go, as", ()),
         ({"go.mod": "module x\n", "Makefile": "test:\n\tpytest\n"}, ["go", "test", "./..."], "go, as go.mod says", ("pytest",)),
     ],
 )  # fmt: skip

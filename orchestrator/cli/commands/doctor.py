@@ -186,7 +186,7 @@ def _text(checks: list[InstallationCheck], parts: dict[str, list[tuple[str, str]
     lines = []
     for check in checks:
         first = f"{pad(check.name, column)}  {pad(check.status, len('failed'))}  "
-        lines += page.wrap(escape_line(check.detail), first=first, limit=4)
+        lines += page.wrap(escape_line(check.detail), first=first)
     details = render_name_list(parts, page.width).splitlines() if parts else []
     lines += ["", *details, ""] if details else [""]
     failed = [check for check in checks if check.status == "failed"]

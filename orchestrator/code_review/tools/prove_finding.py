@@ -294,9 +294,11 @@ async def run_test(
     wants_report = any(REPORT in word for word in argv)
     error = await anyio.to_thread.run_sync(save_report, tree, REPORT if wants_report else "", keep)
     printed = (done.stdout + done.stderr).decode("utf-8", "replace")
+    # The name of a scratch directory differs in each run.
+    shown = printed.replace(f"{tree}/", "").replace(str(tree), ".")
     if error:
-        message = f"its report {error}: {printed.strip()[-SHOWN_OUTPUT:]}"
-        return TestEnd("broken", message=message), printed, done.code or 1
+        message = f"its report {error}: {shown.strip()[-SHOWN_OUTPUT:]}"
+        return TestEnd("broken", message=message), shown, done.code or 1
     job = {
         "format": single.runner.format,
         "code": done.code,
@@ -304,8 +306,7 @@ async def run_test(
         "report": str(keep) if wants_report else "",
     }
     end = await call_check(pool, "test_quality.proof_runs:run", job, CHECK_SECONDS, TestEnd)
-    # The name of a scratch directory differs in each run.
-    return end, printed.replace(f"{tree}/", "").replace(str(tree), "."), done.code or 0
+    return end, shown, done.code or 0
 
 
 async def _isolated(tests: Tests, argv: Sequence[str], tree: Path) -> ProgramOutput:
