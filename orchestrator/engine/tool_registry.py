@@ -116,11 +116,11 @@ def _describe(error: Any, schema: Json) -> str:
         options = ", ".join(json.dumps(option) for option in error.kind.options)
         return f"{where}: {json.dumps(error.instance):.100} is not one of {options:.300}"
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AnyOf):
-        # Of an object or null, what the object lacks: that it is not null helps nobody.
+        # Of an object or null, what the object lacks, or that it is none: null helps nobody.
         first, here = [some[0] for some in error.kind.context], error.instance_path
         likely = [e for e in first if e.schema_path[-1] != "type" or e.instance_path != here]
-        if len(likely) == 1:
-            return _describe(likely[0], schema)
+        if len(likely) < 2:  # noqa: PLR2004
+            return _describe([*likely, *first][0], schema)
     if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
         return f"{where}: {error.message:.300}"
     try:
