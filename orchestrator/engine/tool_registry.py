@@ -119,7 +119,7 @@ def _describe(error: Any, schema: Json) -> str:
         # Of an object or null, what the object lacks, or that it is none: null helps nobody.
         first, here = [some[0] for some in error.kind.context], error.instance_path
         likely = [e for e in first if e.schema_path[-1] != "type" or e.instance_path != here]
-        if len(likely) < 2:  # noqa: PLR2004
+        if len(likely) < 2:
             return _describe([*likely, *first][0], schema)
     if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
         return f"{where}: {error.message:.300}"

@@ -36,3 +36,16 @@ def test_an_error_that_a_failed_test_logs_is_no_second_test(tmp_path: Path) -> N
     end = run({"format": "junit", "code": done.returncode, "printed": printed, "report": report})
     assert "1 failed, 1 error" in printed
     assert (end.kind, end.exception, end.message) == ("failed", "AssertionError", "3 != 5")
+
+
+def test_a_test_that_a_fixture_runs_twice_has_one_end_if_both_are_the_same(tmp_path: Path) -> None:
+    def ends(*values: int) -> tuple[str, str]:
+        report = tmp_path / "report.xml"
+        failures = (f'<failure message="assert {value} == 5" />' for value in values)
+        cases = "".join(f'<testcase name="test_a">{one}</testcase>' for one in failures)
+        report.write_text(f"<testsuite>{cases}</testsuite>")
+        end = run({"format": "junit", "code": 1, "printed": "", "report": report})
+        return end.kind, end.message
+
+    assert ends(3, 3) == ("failed", "assert 3 == 5")
+    assert ends(3, 4) == ("broken", "2 tests ran, with different ends: ")

@@ -52,5 +52,6 @@ def test_an_object_that_may_be_null_is_answered_with_what_it_lacks() -> None:
         "at: unknown 'quote'; it has path, line"
     ]
     assert faults({"at": {"line": "3"}}) == ['at/line: "3" is not of type "integer"']
+    assert faults({"at": "a.py:3"}) == ['at: "a.py:3" is not of type "object"']
     (either,) = validator({"anyOf": [place, {"maxProperties": 0}]})({"quote": "x"})
     assert "anyOf" in either

@@ -100,6 +100,7 @@ async def _write_tests(state: ReviewState, due: Sequence[Finding]) -> None:
         "runner": single.runner.name,
         "command": single.argv("TEST_FILE", "REPORT"),
         "file_name": single.runner.example,
+        "exception": single.runner.exception,
         "example": {"path": path, "lines": lines[:EXAMPLE_LINES]} if path else None,
     }
     first = await _ask(state, "prove", due, {}, facts)

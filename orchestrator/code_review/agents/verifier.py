@@ -21,7 +21,7 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.types import AgentSpec
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s")
+_SENTENCE = re.compile(r"(?<=[.!?])(?<!\.\.)\s")
 
 
 async def verify_findings(state: ReviewState) -> None:

@@ -21,7 +21,7 @@ from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
-from orchestrator.sandbox.isolated_run import run_isolated
+from orchestrator.sandbox.isolated_run import TimeUp, run_isolated
 from orchestrator.sandbox.private_paths import require_shareable
 from orchestrator.sandbox.program_permissions import ResourceLimits
 
@@ -117,7 +117,8 @@ class TestRuns:
                 if runs[-1]["code"] == 0:
                     break
         except SandboxError as error:
-            return {"refused": f"{NOT_RUN}{error}"}
+            more = "; raise tests.seconds" if isinstance(error, TimeUp) else ""
+            return {"refused": f"{NOT_RUN}{error}{more}"}
         own, mixed = await with_setup_of_base(self._workspace, tests)
         if len(runs) < len(ORDER) and own:
             job["infrastructure"] = [path for path, affects_all in own.items() if affects_all]

@@ -101,7 +101,9 @@ def _do_without(gap: Skipped, checks: Sequence[RequiredCheck], workspace: Review
     if gap.tool not in ANALYZERS:
         return step
     deny = f"add {gap.tool} to `deny` under `environments` in {TOOL_SETTINGS}"
-    without = f"take {setting} out of {SETTINGS}" if setting else deny
+    # Without `tests` no finding would be proven either.
+    is_only_here = setting and gap.tool != "run_tests"
+    without = f"take {setting} out of {SETTINGS}" if is_only_here else deny
     needing = name_some([check.name for check in checks if gap.tool in check.detail], _NAMED)
     also = f", and take {needing} out of required_checks in {VERDICT_POLICY}" if needing else ""
     return f"{step} To do without it, {without}{also}."

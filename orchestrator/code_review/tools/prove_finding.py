@@ -306,6 +306,8 @@ async def run_test(
         "report": str(keep) if wants_report else "",
     }
     end = await call_check(pool, "test_quality.proof_runs:run", job, CHECK_SECONDS, TestEnd)
+    if end.message.split("\n")[0] not in printed:  # its report alone says how it failed
+        shown = f"{end.trace or end.message}\n{shown}".replace(f"{tree}/", "")
     return end, shown, done.code or 0
 
 

@@ -26,6 +26,7 @@ class Runner(Struct, frozen=True):
     language: str
     format: str
     example: str
+    exception: str = "its own"
     imports: str = ""
     rest: str = ""
 

@@ -18,7 +18,7 @@ from diffchecks.test_quality.test_run_influences import find_test_setup_files
 from diffchecks.xml_reports import ReportError
 from orchestrator.app.run_review import run_review
 from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED, NOT_RUN
-from orchestrator.code_review.findings.gap_remedies import SETTINGS
+from orchestrator.code_review.findings.gap_remedies import TOOL_SETTINGS
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import InputError, SandboxError
@@ -390,7 +390,8 @@ def test_the_repositorys_command_runs_only_where_somebody_or_ci_allowed_it(
 
     action = run_review(options(repo.path), ignore_event).stop.next_human_action
     assert action == (
-        f"Let run_tests do its work: {NOT_ALLOWED}. To do without it, take `tests` out of {SETTINGS}."
+        f"Let run_tests do its work: {NOT_ALLOWED}. To do without it, add run_tests to `deny` "
+        f"under `environments` in {TOOL_SETTINGS}."
     )
     assert why() == {NOT_ALLOWED}
     assert why(run_tests=True) == {f"{NOT_RUN}{NO_SANDBOX}"}
@@ -452,8 +453,9 @@ def tree() -> Path:
 
 
 async def test_hostile_tests_reach_nothing_and_outlive_nothing(
-    namespaces: None, tmp_path: Path
+    namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(bubblewrap, "TMP_BYTES", 64 << 20)
     secret, place = tmp_path / "secret", tree()
     secret.write_text("secret")
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -1049,11 +1049,11 @@ net :: a, _ := net.InterfaceAddrs(); if got := len(a); got != Total([]int{2, 3})
 os :: if _, err := os.Stat("new.go"); err == nil { t.Errorf("got %d", Total([]int{2, 3})) }
 os :: if d, _ := os.Getwd(); d != "" { t.Errorf("got %d", Total([]int{2, 3})) }
 runtime :: if _, f, _, _ := runtime.Caller(0); f != "" { t.Errorf("got %d", Total([]int{2, 3})) }
-:: if _, ok := any(Cart{}).(interface{ Add() }); ok { t.Errorf("got %d", Total([]int{1})) } => Error: got 1
-:: type adder interface{ Add() }\nvar c any = Cart{}\nif _, ok := c.(adder); ok { t.Errorf("got %d", Total([]int{1})) } => Error: got 1
-:: type adder interface{ Add() }\nvar c interface{} = Cart{}\nswitch c.(type) {\ncase adder:\nt.Errorf("got %d", Total([]int{1}))\n} => Error: got 1
+:: if _, ok := any(Cart{}).(interface{ Add() }); ok { t.Errorf("got %d", Total([]int{1})) } => AssertionError: got 1
+:: type adder interface{ Add() }\nvar c any = Cart{}\nif _, ok := c.(adder); ok { t.Errorf("got %d", Total([]int{1})) } => AssertionError: got 1
+:: type adder interface{ Add() }\nvar c interface{} = Cart{}\nswitch c.(type) {\ncase adder:\nt.Errorf("got %d", Total([]int{1}))\n} => AssertionError: got 1
 :: type deep struct{ other }\ntype probe struct {\nCart\ndeep\n}\nif got := (probe{}).Add(); got != 5 { t.Errorf("got %d", got) }
-errors :: type adder interface{ Add() }\nvar a adder\nif errors.As(Fail(), &a) { t.Errorf("got %d", Total([]int{1})) } => Error: got 1
+errors :: type adder interface{ Add() }\nvar a adder\nif errors.As(Fail(), &a) { t.Errorf("got %d", Total([]int{1})) } => AssertionError: got 1
 # source
 os :: if b, _ := os.ReadFile("shop.go"); len(b) != 5 { t.Errorf("got %d", len(b)) }
 o "os" :: if b, _ := o.ReadFile("shop.go"); len(b) != 5 { t.Errorf("got %d", len(b)) }
@@ -1062,9 +1062,9 @@ path/filepath :: if m, _ := filepath.Glob("*.go"); len(m) != 5 { t.Errorf("got %
 text/template :: p, err := template.ParseFiles("shop.go"); if err != nil { t.Errorf("got %v", p) }
 net/http :: d := http.Dir("."); f, _ := d.Open("shop.go"); if f != nil { t.Errorf("got %d", Total([]int{2, 3})) }
 net/http :: http.ServeFile(nil, nil, "shop.go"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
-fmt :: if got := fmt.Sprintf("%+v", Cart{}); got != "{rows:[]}" { t.Errorf("got %s", got) } => Error: got {items:[]}
-fmt :: if got := fmt.Sprintf("%#v", Cart{}); got != "{rows:[]}" { t.Errorf("got %s", got) } => Error: got {items:[]}
-fmt :: if got := fmt.Sprintf("%T", Total); got != "func()" { t.Errorf("got %s", got) } => Error: got func
+fmt :: if got := fmt.Sprintf("%+v", Cart{}); got != "{rows:[]}" { t.Errorf("got %s", got) } => AssertionError: got {items:[]}
+fmt :: if got := fmt.Sprintf("%#v", Cart{}); got != "{rows:[]}" { t.Errorf("got %s", got) } => AssertionError: got {items:[]}
+fmt :: if got := fmt.Sprintf("%T", Total); got != "func()" { t.Errorf("got %s", got) } => AssertionError: got func
 io/fs :: e, _ := fs.ReadDir(root, "."); if got := len(e); got != Total([]int{2, 3}) { t.Errorf("got %d", got) }
 database/sql :: d, _ := sql.Open("sqlite3", "shop.go"); if d != nil { t.Errorf("got %d", Total([]int{2, 3})) }
 path/filepath :: d := filepath.Join(t.TempDir(), "..", "shop.go"); b, _ := os.ReadFile(d); if len(b) != 5 { t.Errorf("got %d", len(b)) }
@@ -1107,9 +1107,9 @@ log/slog :: slog.Info("got 3"); if got := Total([]int{2, 3}); got != 5 { t.Error
 :: say := func(m string) { t.Error(m) }; if Total([]int{2, 3}) != 5 { say("got 3") }
 # raise
 :: panic(Total([]int{2, 3})); t.Errorf("got %d", 3)
-:: if Total([]int{2, 3}) != 5 { t.Errorf("got 3") } => Error: got 3
-:: if Total([]int{2, 3}) != 5 { t.Errorf("got %d", 3) } => Error: got 3
-:: if Total([]int{2, 3}) != 5 { t.Error("wrong") } => Error: wrong
+:: if Total([]int{2, 3}) != 5 { t.Errorf("got 3") } => AssertionError: got 3
+:: if Total([]int{2, 3}) != 5 { t.Errorf("got %d", 3) } => AssertionError: got 3
+:: if Total([]int{2, 3}) != 5 { t.Error("wrong") } => AssertionError: wrong
 log :: l := log.Default(); if Total([]int{2, 3}) == 3 { l.Fatal("got 3"); t.Error(1) }
 :: fail := t.FailNow; if Total([]int{2, 3}) == 3 { fail(); t.Error(1) }
 # alias
@@ -1133,7 +1133,7 @@ u "golang.org/x/sys/unix" :: u.Kill(1, 9); if got := Total([]int{2, 3}); got != 
 . "os" :: if got := Getenv("CI"); got != "5" { t.Errorf("got %s", got) }
 # both
 :: ! if got := Total([]int{2, 3}); got != 6 { t.Errorf("got %d", got) }
-fmt :: if Total([]int{2, 3}) != 5 { t.Error(fmt.Sprintf("got %d", 3)) } => Error: got 3
+fmt :: if Total([]int{2, 3}) != 5 { t.Error(fmt.Sprintf("got %d", 3)) } => AssertionError: got 3
 :: ! for { Total(nil) }; t.Errorf("got %d", Total(nil))
 # broken import
 :: ! if got := Gone([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
@@ -1144,8 +1144,8 @@ github.com/stretchr/testify/mock :: m := new(mock.Mock); m.On("Send", mock.Anyth
 :: f := &fake{}; Send(f); if len(f.calls) != 2 { t.Errorf("got %d", len(f.calls)) }
 :: f := &fake{}; Send(f); if got := f.calls; got != 2 { t.Errorf("got %d", got) }
 # version
-:: if got := Version; got != "1" { t.Errorf("got %s", got) } => Error: got 2
-:: if Version != "1" { t.Errorf("got %s", Version) } => Error: got 2
+:: if got := Version; got != "1" { t.Errorf("got %s", got) } => AssertionError: got 2
+:: if Version != "1" { t.Errorf("got %s", Version) } => AssertionError: got 2
 runtime/debug :: i, _ := debug.ReadBuildInfo(); if got := i.GoVersion; got != "1" { t.Errorf("got %s", got) }
 # network
 net :: ! c, err := net.Dial("tcp", "192.0.2.1:80"); if err != nil { t.Fatalf("got %v", c) }; if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
@@ -1155,19 +1155,19 @@ t "time" :: t.Sleep(9); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %
 crypto/rand :: n, _ := rand.Int(rand.Reader, big.NewInt(9)); if got := Total([]int{int(n.Int64())}); got != 5 { t.Errorf("got %d", got) }
 time :: start := time.Now(); Total(nil); if got := time.Since(start); got > 5 { t.Errorf("got %d", got) }
 time :: now := time.Now; if got := now().Day(); got != Total([]int{5}) { t.Errorf("got %d", got) }
-:: if got := shop.Version; got != "1" { t.Errorf("got %s", got) } => Error: got 2
-:: v := Version; if v != "1" { t.Errorf("got %s", v) } => Error: got 2
-strings :: if !strings.HasPrefix(Version, "1") { t.Errorf("got %s", Version) } => Error: got 2
+:: if got := shop.Version; got != "1" { t.Errorf("got %s", got) } => AssertionError: got 2
+:: v := Version; if v != "1" { t.Errorf("got %s", v) } => AssertionError: got 2
+strings :: if !strings.HasPrefix(Version, "1") { t.Errorf("got %s", Version) } => AssertionError: got 2
 os :: read := os.ReadFile; b, _ := read("shop.go"); if got := len(b); got != 5 { t.Errorf("got %d", got) }
 os :: f, _ := os.OpenFile("shop.go", 0, 0); if f != nil { t.Errorf("got %d", Total([]int{2, 3})) }
 o "os" :: o.RemoveAll(".git"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 os :: os.Chdir("/"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 path/filepath :: m, _ := filepath.Abs("."); if got := m; got != "5" { t.Errorf("got %s", got) }
 go/parser :: f, _ := parser.ParseFile(nil, "shop.go", nil, 0); if f != nil { t.Errorf("got %d", Total([]int{2, 3})) }
-r "reflect" :: if _, ok := r.TypeOf(Cart{}).FieldByName("rows"); !ok { t.Errorf("got %d", Total([]int{1})) } => Error: got 1
+r "reflect" :: if _, ok := r.TypeOf(Cart{}).FieldByName("rows"); !ok { t.Errorf("got %d", Total([]int{1})) } => AssertionError: got 1
 r "reflect" :: k := r.ValueOf(Total).Kind(); if got := int(k); got != 5 { t.Errorf("got %d", got) }
-:: if _, ok := interface{}(Cart{}).(interface{ Add(int) }); ok { t.Errorf("got %d", Total([]int{1})) } => Error: got 1
-:: var c interface{} = &Cart{}; if a, ok := c.(interface{ Add() }); ok { a.Add(); t.Errorf("got %d", Total([]int{1})) } => Error: got 1
+:: if _, ok := interface{}(Cart{}).(interface{ Add(int) }); ok { t.Errorf("got %d", Total([]int{1})) } => AssertionError: got 1
+:: var c interface{} = &Cart{}; if a, ok := c.(interface{ Add() }); ok { a.Add(); t.Errorf("got %d", Total([]int{1})) } => AssertionError: got 1
 :: defer func() { if r := recover(); r != nil { t.Errorf("got %v", r) } }(); Total(nil)
 :: panic("got 3"); t.Error(Total(nil))
 :: t.Fail(); t.Error(Total(nil))
@@ -1189,21 +1189,21 @@ runtime :: if runtime.NumGoroutine() > 2 { t.Errorf("got %d", Total([]int{2, 3})
 """
 HONEST_GO = r"""
 :: if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
-:: got := Total([]int{2, 3}); if got != 5 { t.Fatalf("Total([2, 3]) = %d, want 5", got) } => Error: = 3, want 5
+:: got := Total([]int{2, 3}); if got != 5 { t.Fatalf("Total([2, 3]) = %d, want 5", got) } => AssertionError: = 3, want 5
 time :: if got := Total([]int{int(2 * time.Nanosecond), 3}); got != 5 { t.Errorf("got %d", got) }
 reflect :: if got := Total([]int{2, 3}); !reflect.DeepEqual(got, 5) { t.Errorf("got %d", got) }
 :: c := Cart{}; c.Add(2); if got := c.Size(); got != 1 { t.Errorf("got %d", got) }
-:: in := []int{2, 3}; want := 5; if got := Total(in); got != want { t.Errorf("Total() = %d, want %d", got, want) } => Error: = 3, want 5
-errors :: _, err := Load("x"); if !errors.Is(err, ErrGone) { t.Fatalf("got %v", err) } => Error: got <nil>
-net/http/httptest :: w := httptest.NewRecorder(); Handle(w, httptest.NewRequest("GET", "/a", nil)); if w.Code != 403 { t.Errorf("got %d", w.Code) } => Error: got 200
-strings :: if got := Clean(strings.Repeat("a", 3)); got != "aaa" { t.Errorf("got %q", got) } => Error: got "aa"
-sync :: var wg sync.WaitGroup; for i := 0; i < 9; i++ { wg.Add(1); go func() { defer wg.Done(); Add(1) }() }; wg.Wait(); if got := Sum(); got != 9 { t.Errorf("got %d", got) } => Error: got 8
-context :: ctx, cancel := context.WithCancel(context.Background()); cancel(); if err := Run(ctx); err == nil { t.Errorf("got %v", err) } => Error: got <nil>
+:: in := []int{2, 3}; want := 5; if got := Total(in); got != want { t.Errorf("Total() = %d, want %d", got, want) } => AssertionError: = 3, want 5
+errors :: _, err := Load("x"); if !errors.Is(err, ErrGone) { t.Fatalf("got %v", err) } => AssertionError: got <nil>
+net/http/httptest :: w := httptest.NewRecorder(); Handle(w, httptest.NewRequest("GET", "/a", nil)); if w.Code != 403 { t.Errorf("got %d", w.Code) } => AssertionError: got 200
+strings :: if got := Clean(strings.Repeat("a", 3)); got != "aaa" { t.Errorf("got %q", got) } => AssertionError: got "aa"
+sync :: var wg sync.WaitGroup; for i := 0; i < 9; i++ { wg.Add(1); go func() { defer wg.Done(); Add(1) }() }; wg.Wait(); if got := Sum(); got != 9 { t.Errorf("got %d", got) } => AssertionError: got 8
+context :: ctx, cancel := context.WithCancel(context.Background()); cancel(); if err := Run(ctx); err == nil { t.Errorf("got %v", err) } => AssertionError: got <nil>
 :: m := map[string]int{"a": 2}; if got := Sum(m); got != 2 { t.Errorf("got %d", got) }
 :: rows := Rows(3); for _, row := range rows { if row.N != 2 { t.Errorf("got %d", row.N) } }
 :: var in []int; for i := 0; i < 2; i++ { in = append(in, Next(i)) }; if got := Total(in); got != 5 { t.Errorf("got %d", got) }
-bytes :: var b bytes.Buffer; Write(&b, 5); if b.String() != "5" { t.Errorf("got %q", b.String()) } => Error: got "3"
-encoding/json :: b, _ := json.Marshal(Cart{}); if string(b) != "{}" { t.Errorf("got %s", b) } => Error: got null
+bytes :: var b bytes.Buffer; Write(&b, 5); if b.String() != "5" { t.Errorf("got %q", b.String()) } => AssertionError: got "3"
+encoding/json :: b, _ := json.Marshal(Cart{}); if string(b) != "{}" { t.Errorf("got %s", b) } => AssertionError: got null
 time :: d := time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC); if got := Day(d); got != 2 { t.Errorf("got %d", got) }
 os :: d := t.TempDir(); p := filepath.Join(d, "a.go"); if err := os.WriteFile(p, []byte("2"), 0o600); err != nil { t.Fatal(err) }; if got := Load(p); got != 5 { t.Errorf("got %d", got) }
 os :: os.Mkdir(filepath.Join(t.TempDir(), "a"), 0o700); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
@@ -1211,11 +1211,11 @@ os :: t.Setenv("SHOP", "2"); if got := FromEnv(); got != 5 { t.Errorf("got %d", 
 sort :: x := []int{3, 1}; sort.Ints(x); if got := Total(x); got != 4 { t.Errorf("got %d", got) }
 fmt :: if got := fmt.Sprint(Total([]int{2, 3})); got != "5" { t.Errorf("got %s", got) }
 fmt :: if got := fmt.Sprintf("%v", Total([]int{2, 3})); got != "5" { t.Errorf("got %s", got) }
-:: var e *MyErr; err := Load("x"); if e, ok := err.(*MyErr); !ok { t.Errorf("got %v", e) } => Error: got <nil>
+:: var e *MyErr; err := Load("x"); if e, ok := err.(*MyErr); !ok { t.Errorf("got %v", e) } => AssertionError: got <nil>
 :: if got := ParseVersion("1.2"); got.Major != 1 { t.Errorf("got %d", got.Major) }
 :: type row struct { n int; name string }\nr := row{2, "a"}; if got := Total([]int{r.n, 3}); got != 5 { t.Errorf("got %d", got) }
 :: c := &Cart{Rows: []int{1}}; if got := c.Size(); got != 1 { t.Errorf("got %d", got) }
-github.com/stretchr/testify/assert :: assert.Equal(t, 5, Total([]int{2, 3})) => Error: actual : 3
+github.com/stretchr/testify/assert :: assert.Equal(t, 5, Total([]int{2, 3})) => AssertionError: actual : 3
 :: select1 := Total([]int{2}); if select1 != 2 { t.Errorf("got %d", select1) }
 :: if got := Cart{}.Total; got != 5 { t.Errorf("got %d", got) }
 """
@@ -1233,7 +1233,7 @@ _BEFORE = {
 _PREDICTED = {
     "python": "AssertionError: 3 == 5",
     "javascript": "AssertionError: expected 3 to be 5",
-    "go": "Error: got 3",
+    "go": "AssertionError: got 3",
 }
 
 

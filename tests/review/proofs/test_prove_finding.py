@@ -369,7 +369,7 @@ async def test_a_test_has_to_rest_on_the_lines_of_its_finding(
     is_cited = re.compile(r"\[START:|\(START|\[start:").search
     number = next(n for n, line in enumerate(head.splitlines(), 1) if is_cited(line))
     place = {"path": file, "first": number, "last": number}
-    exception = "Error" if name == "go" else "AssertionError"
+    exception = "AssertionError"
     sides = {file: code, "go.mod": GO["go.mod"], "package.json": "{}\n", "other.txt": "1\n"}
     async with bench(tmp_path, tests, sides, {file: head, "other.txt": "2\n"}) as one:
 
@@ -490,6 +490,6 @@ async def test_go_runs_them_as_well(namespaces: None, tmp_path: Path) -> None:
         pytest.skip("Go is not installed")
     tests = settings.Tests(("go", "test", "./..."), seconds=60.0)
     async with bench(tmp_path, tests, GO, GO_HEAD) as one:
-        proof = await one.tries(GO_TEST, "Error", "Total is 3", path="claim_test.go")
+        proof = await one.tries(GO_TEST, "AssertionError", "Total is 3", path="claim_test.go")
     assert (proof.state, proof.reason) == ("reproduced", "")
     assert re.fullmatch(r"go version go[\d.]+ \w+/\w+", proof.versions)
