@@ -50,7 +50,7 @@ class SingleTest(Struct, frozen=True):
         return tuple(
             word
             for given, word in zip(self.command, self.argv(test, REPORT), strict=True)
-            if given not in reports and not (given.startswith("--") and "reporter" in given)
+            if given not in reports and not re.match(r"--?(?:json$|.*reporter)", given)
         )
 
     def version_commands(self) -> list[list[str]]:

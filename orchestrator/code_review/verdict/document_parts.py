@@ -140,7 +140,7 @@ class Proof(Strict, frozen=True, kw_only=True):
     def whole_claim(self) -> str:
         """Its claim, and what it does not show."""
         rest = self.not_shown.strip()
-        return f"{self.claim}; it does not show: {rest}" if rest else self.claim
+        return f"{self.claim.rstrip('.')}; it does not show: {rest}" if rest else self.claim
 
 
 class AgentShare(Strict, frozen=True):

@@ -81,6 +81,8 @@ async def test_a_runner_of_javascript_as_npm_has_it(
         proof = await one.tries(case.test, case.exception, case.value, path=case.path)
     assert (proof.state, proof.reason) == ("reproduced", ""), proof.head
     assert re.fullmatch(case.versions, proof.versions)
+    assert case.value in proof.head
+    assert not re.search("json|report", " ".join(proof.command))
 
 
 HELPER = (
