@@ -18,12 +18,8 @@ TOOL_SETTINGS = ".diffcourt/config/tools.yaml of the base branch"
 SETTINGS = ".diffcourt/config/defaults.yaml of the base branch"
 _SYNTAX_ERROR = "qa.does-not-parse"
 _NAMED = 3
-_SET_BY = {
-    "run_tests": "`tests`",
-    "typecheck": "`typecheck`",
-    CONFIGURED_ANALYZERS: "its entry of `analyzers`",
-}
-"""Analyzers that run a command of the repository → the setting that base has for that."""
+_OF_BASE = frozenset({"run_tests", "typecheck", CONFIGURED_ANALYZERS})
+"""Analyzers that run a command of the repository."""
 
 
 def close_gaps(
@@ -37,7 +33,7 @@ def close_gaps(
     gaps = [skip for skip in skipped if skip.gap and skip.path not in broken]
     missing = [skip for skip in gaps if NOT_INSTALLED in skip.why]
     shallow = [skip for skip in gaps if TEXT_ONLY in skip.why or NOTHING_READ in skip.why]
-    refused = [skip for skip in gaps if skip.tool in _SET_BY and skip not in missing]
+    refused = [skip for skip in gaps if skip.tool in _OF_BASE and skip not in missing]
     closed = [skip for skip in gaps if skip not in [*missing, *shallow, *refused]]
     files = list({skip.path: skip for skip in reversed(closed) if skip.path != WHOLE_CHANGE})[::-1]
     steps = ["Install what is missing, as the gaps say, and review again."] if missing else []
@@ -93,17 +89,16 @@ def _glob(path: str) -> str:
 
 
 def _do_without(gap: Skipped, checks: Sequence[RequiredCheck], workspace: ReviewWorkspace) -> str:
-    why, setting = gap.why.rstrip("."), _SET_BY.get(gap.tool)
+    why = gap.why.rstrip(".")
     name = gap.tool if gap.path in {WHOLE_CHANGE, *workspace.files} else gap.path
     step = f"Review the whole change by hand, which {gap.tool} did not: {why}."
-    if setting:
+    if gap.tool in _OF_BASE:
         step = f"Let {name} do its work: {why}."
     if gap.tool not in ANALYZERS:
         return step
-    deny = f"add {gap.tool} to `deny` under `environments` in {TOOL_SETTINGS}"
-    # Without `tests` no finding would be proven either.
-    is_only_here = setting and gap.tool != "run_tests"
-    without = f"take {setting} out of {SETTINGS}" if is_only_here else deny
+    without = f"add {gap.tool} to `deny` under `environments` in {TOOL_SETTINGS}"
+    if gap.tool == CONFIGURED_ANALYZERS:
+        without = f"take its entry of `analyzers` out of {SETTINGS}"
     needing = name_some([check.name for check in checks if gap.tool in check.detail], _NAMED)
     also = f", and take {needing} out of required_checks in {VERDICT_POLICY}" if needing else ""
     return f"{step} To do without it, {without}{also}."

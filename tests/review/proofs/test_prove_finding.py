@@ -493,3 +493,4 @@ async def test_go_runs_them_as_well(namespaces: None, tmp_path: Path) -> None:
         proof = await one.tries(GO_TEST, "AssertionError", "Total is 3", path="claim_test.go")
     assert (proof.state, proof.reason) == ("reproduced", "")
     assert re.fullmatch(r"go version go[\d.]+ \w+/\w+", proof.versions)
+    assert proof.command[:4] == ("go", "test", "-count=1", "-vet=off")

@@ -102,7 +102,10 @@ async def test_a_test_that_base_passes_and_head_fails_as_predicted_proves_the_fi
     ):
         assert "is 3; it does not show: what carts do" in " ".join(shown.split())
     assert replace(proof, not_shown=" \n").whole_claim == proof.claim
-    assert replace(proof, claim="It is 3.", not_shown="x").whole_claim == "It is 3; it does not show: x"
+    assert (
+        replace(proof, claim="It is 3.", not_shown="x").whole_claim
+        == "It is 3; it does not show: x"
+    )
 
 
 async def test_a_claim_of_which_one_third_is_shown_is_not_told_as_proven_as_a_whole(
