@@ -232,7 +232,8 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
         if kind in read_names("mark_nodes"):
             read.found.append(_written("decorator", scope, node))
         elif kind == "identifier" and vocabulary("guards_class").fullmatch(node.text()):
-            if node.parent().kind() == "body_statement":  # a call of Ruby without arguments
+            above = node.parent()
+            if above and above.kind() == "body_statement":  # a call of Ruby without arguments
                 read.found.append(_written("decorator", scope, node))
         elif kind in read_names("call_nodes"):
             _read_call(node, scope, read)

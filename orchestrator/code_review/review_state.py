@@ -261,6 +261,7 @@ class ReviewState:
             for done in self.iterations
             for call in analyzer_calls(
                 self.journal,
+                self.runtime.executor.nonce,
                 done.number,
                 [
                     *(task.key for task in done.tasks),

@@ -33,7 +33,7 @@ from orchestrator.engine.ports import (
 )
 from orchestrator.engine.program_output_collection import collect_programs
 from orchestrator.engine.tool_call_guards import SafeGuard, apply_guards
-from orchestrator.engine.tool_call_records import ended_calls
+from orchestrator.engine.tool_call_records import DECLINED, ended_calls
 from orchestrator.engine.tool_circuit_breaker import ToolBreaker
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (
@@ -65,7 +65,7 @@ async def _run(admitted: "_Admitted", context: CallContext) -> tuple[Observation
                 return Observation("the tool failed: its data is not JSON", ok=False), "failed"
             return seen, "" if seen.ok else "failed"
     except InputError as error:  # the tool works, but cannot do what was asked
-        return Observation(str(error), ok=False), "declined"
+        return Observation(str(error), ok=False), DECLINED
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         return Observation(f"the tool failed: {what}", ok=False), "failed"

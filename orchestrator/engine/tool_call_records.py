@@ -11,6 +11,9 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_rows import GuardWarning
 from orchestrator.engine.types import Json, Refusal
 
+DECLINED = "declined"
+"""The code of a call whose tool works, but cannot do what was asked; its content says why."""
+
 
 class ToolCallRecord(Struct, frozen=True):
     """A tool call that has ended.

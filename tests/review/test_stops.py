@@ -345,3 +345,14 @@ async def test_a_judge_is_told_which_scores_are_levels(repo: Repo) -> None:
     assert "score of correctness-depth: 0.1 is not a level; its levels are 0, 0.5, 1" in sent
     assert "nothing is said of unbacked-claims; score it or abstain" in sent
     assert verdict.stop.reason == "done"
+
+
+async def test_a_tool_that_cannot_read_the_clone_says_what_is_missing(tmp_path: Path) -> None:
+    base = {"other.sh": "ls\n", "a.py": "x = 1\n"}
+    head = {"a.py": 'exec(open("data.txt").read())\n', "data.txt": "print(1)\n"}
+    repo = change(tmp_path, base, head)
+    blob = repo.git("rev-parse", "HEAD:other.sh").strip()
+    (tmp_path / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    verdict = await review(repo, OfflineModel())
+    why = f"the contents of {blob[:12]} are not in this clone; fetch it in full"
+    assert [one.why for one in verdict.skipped if one.gap] == [why]

@@ -36,6 +36,7 @@ from orchestrator.app.statistics.statistics_document import (
     ToolFigures,
 )
 from orchestrator.app.types import is_readable
+from orchestrator.engine.tool_call_records import DECLINED
 from orchestrator.errors import StoreError
 from orchestrator.stores.sql_store import RunStore
 
@@ -309,7 +310,7 @@ def _tools(runs: Sequence[RunFacts]) -> tuple[ToolFigures, ...]:
             calls=len(performed),
             errors=_errors(performed),
             error_rate=_ratio(_errors(performed), len(performed)),
-            declined=sum(call.result == "declined" for call in performed),
+            declined=sum(call.result == DECLINED for call in performed),
             refused=len(called) - len(performed),
             seconds=percentiles(call.seconds for call in performed),
         )

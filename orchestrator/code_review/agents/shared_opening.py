@@ -71,7 +71,11 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
         # Redacted before it is recorded or sent; a replay compares the redacted text, too.
         state.journal.redact.add_filter(await make_filter(state.given.workspace, state.given.pool))
         await _run_analyzers(state)
-    calls = list(analyzer_calls(state.journal, 1, [CODE_TASK], ANALYZERS.keys()))
+    calls = list(
+        analyzer_calls(
+            state.journal, state.runtime.executor.nonce, 1, [CODE_TASK], ANALYZERS.keys()
+        )
+    )
     findings = [*_list_findings(calls), *_list_leads(calls), *_list_carried(state)]
     findings += await list_changed_since(state)
     diffs = newest_first(await reviewer_assignment.diffs_by_path(state), state.settled)

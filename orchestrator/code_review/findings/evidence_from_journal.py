@@ -16,7 +16,7 @@ from orchestrator.code_review.verdict.document_parts import SnippetRun
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
+from orchestrator.engine.tool_call_records import DECLINED, ToolCallRecord, calls_under
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.errors import NotOffered, NotRegistered
 from orchestrator.optional_dependencies import NOT_INSTALLED
@@ -95,7 +95,7 @@ class Failure(Struct, frozen=True):
 
 
 def analyzer_calls(
-    journal: Journal, iteration: int, tasks: Iterable[Key], analyzers: Collection[str]
+    journal: Journal, nonce: str, iteration: int, tasks: Iterable[Key], analyzers: Collection[str]
 ) -> Iterator[AnalyzerCall]:
     """The calls of analyzers in one iteration, by agent, attempt, turn and place.
 
@@ -109,7 +109,7 @@ def analyzer_calls(
                 continue
             if call.tool in analyzers and (call.completed or call.refusal):
                 result = AnalysisResult.from_json(call.data)
-                why = _failure(call, result)
+                why = _failure(call, result, nonce)
                 yield AnalyzerCall(call.key, iteration, call.agent, call.tool, why, result)
 
 
@@ -123,10 +123,11 @@ def reported_fingerprints(journal: Journal, analyzers: Collection[str]) -> set[s
     }
 
 
-def _failure(call: ToolCallRecord, result: AnalysisResult) -> str:
+def _failure(call: ToolCallRecord, result: AnalysisResult, nonce: str) -> str:
     if call.refusal:
         return f"{call.code}: {call.refusal}"
-    return "" if call.ok else result.error or call.code
+    said = unframe(call.content, nonce) if call.code == DECLINED else call.code
+    return "" if call.ok else result.error or said
 
 
 def answers(journal: Journal, nonce: str, tasks: Collection[Key], tool: str) -> Iterator[str]:
