@@ -23,6 +23,8 @@ CLAIM = {
         ("docs-2", "", "The example does not run", "medium"),
         ("generalist", "docs", "A misspelled word", "info"),
         ("generalist", "Documentation", "The example does not run", "medium"),
+        ("docs", " docs / guide", "The example does not run", "medium"),
+        ("qa", "docker", "The image runs as root", "critical"),
         ("qa", "", "Typo in a name breaks every call", "critical"),
         ("docs", "security", "The guide prints a password", "critical"),
     ],
@@ -32,3 +34,10 @@ def test_documentation_weighs_medium_at_most_and_a_typo_nothing(
 ) -> None:
     claim = convert({**CLAIM, "category": category, "title": title}, ReportedFinding)
     assert read_claim(claim, agent).severity == severity
+
+
+def test_a_category_is_told_however_it_is_written() -> None:
+    claim = convert(
+        {**CLAIM, "category": "Security ", "title": "Anybody reads it"}, ReportedFinding
+    )
+    assert read_claim(claim, "qa").category == "security"  # as gates by category name it

@@ -39,7 +39,7 @@ MAX_WEIGHTY = 10
 """Findings above info that an agent may report."""
 
 _AS_GIVEN = ("path", "start_line", "end_line", "quote", "because_of", "guideline", "patch", "older")
-_DOCS = frozenset({"docs", "doc", "documentation"})
+_DOCS = re.compile(r"doc(?:s|umentation)?\b")
 _SHARD = re.compile(r"(-shard)?-\d+$")
 """The end of the name of an agent that shares its role with others."""
 _SPELLING = re.compile(r"\b(typo\w*|spelling|misspell\w*|misspelt)\b", re.IGNORECASE)
@@ -68,8 +68,8 @@ def claim_fingerprint(claim: ReportedFinding) -> str:
 
 def read_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
     """An agent's finding in the form that analyzers' findings have."""
-    category = claim.category or _SHARD.sub("", agent)
-    if category.casefold() in _DOCS:
+    category = claim.category.strip().casefold() or _SHARD.sub("", agent)
+    if _DOCS.match(category):
         category = "docs"
     return LocatedFinding(
         fingerprint=claim_fingerprint(claim),
