@@ -59,7 +59,7 @@ async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[
     """All checks, in the order in which a review needs them."""
     start = repo or Path()
     own = await _guarded("your analyzers", partial(_check_configured_analyzers, start))
-    tests = await _guarded("tests", partial(_check_tests, start))
+    tests = await _guarded("tests", partial(_check_tests, start), "note")
     return [
         await _guarded("git", _check_git),
         await _guarded("analyzers", _check_analyzers),
@@ -72,14 +72,16 @@ async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[
     ]
 
 
-async def _guarded(name: str, check: Callable[[], Awaitable[Found]]) -> InstallationCheck:
+async def _guarded(
+    name: str, check: Callable[[], Awaitable[Found]], failed: Status = "failed"
+) -> InstallationCheck:
     """A check's result; an exception in it is a failed check."""
     try:
         found = await check()
         return InstallationCheck(name, found[0], found[1], found[2] if len(found) == 3 else "")
     except (DiffcourtError, OSError, sqlite3.Error) as error:
         problem, _, remedy = str(error).partition("; ")
-        return InstallationCheck(name, "failed", problem, remedy or f"correct this: {problem}")
+        return InstallationCheck(name, failed, problem, remedy or f"correct this: {problem}")
 
 
 async def _check_git() -> Found:
@@ -140,14 +142,10 @@ async def _check_tests(start: Path) -> Found:
     tests = read_catalog(read_layers_on_disk(start)).settings.tests
     if found is None or tests is None:
         return "ok", ""
-    try:
-        project = await project_tests(start, found[1], tests)
-        if not (path := project.smallest()):
-            return "note", f"{found[0]} has no test file to try"
-        end, code = await project.run(path, {})
-    except SandboxError as error:
-        problem, _, remedy = str(error).partition("; ")
-        return "note", f"not tried: {problem}", remedy
+    project = await project_tests(start, found[1], tests)
+    if not (path := project.smallest()):
+        return "note", f"{found[0]} has no test file to try"
+    end, code = await project.run(path, {})
     runner, words = project.single.runner.name, " ".join(end.message.split())
     if len(words) > MAX_SHOWN:
         words = f"... {words[-MAX_SHOWN:].partition(' ')[2]}"

@@ -8,9 +8,9 @@ from orchestrator.code_review.agents.names_across_files import MAX_DEFINITION, d
 from tests.review.push_kit import Branch
 
 BASE = {
-    "lib.py": "def fetch_job(queue_name):\n    return queue_name\n\n\nOLD_LIMIT = 3\n\n\ndef keep_me():\n    pass\n",
+    "lib.py": "def fetch_job(queue_name):\n    return store.read_all(queue_name)\n\n\nOLD_LIMIT = 3\n\n\ndef keep_me():\n    pass\n",
     "web.js": "export function loadUser(id) {\n  return id;\n}\n",
-    "caller.py": "import lib\n\nlib.fetch_job(queue_name=1)\nlib.fetch_job(2)\nlib.keep_me()\n",
+    "caller.py": "import lib\n\nlib.fetch_job(queue_name=1)\nlib.fetch_job(2)\nlib.keep_me()\nother.read_all()\n",
     "docs/guide.md": "Call `fetch_job(queue_name=...)`; OLD_LIMIT applies.\n",
     "tests/test_lib.py": "import lib\n\n\ndef test_it():\n    assert lib.fetch_job(1) == 1\n",
     "page.js": 'import { loadUser } from "./web.js";\nloadUser(1);\n',
