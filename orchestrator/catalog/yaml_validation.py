@@ -207,6 +207,7 @@ def _describe_error(kind: Any, given: Any, path: Path, error: ValidationError) -
 
 def _format_bound(kind: str, text: str) -> str:
     """`` of at least 1 characters`` for `` of length >= 1``."""
+    text = _NAMES["bounds"].get(text, text)
     number = text.removeprefix(" of length")
     unit = {"str": " characters", "array": " items"}.get(kind, "") if number != text else ""
     return re.sub("[<>]=?", lambda sign: _NAMES["signs"][sign[0]], number).removesuffix(".0") + unit

@@ -101,6 +101,11 @@ def test_an_error_names_the_layer_that_contains_it(faults_of):
             "concurrency: 0",
             "1: concurrency must be a whole number of at least 1, not 0",
         ),
+        (
+            "defaults",
+            "tests: {command: [a], reads: [b]}",
+            '1: tests.reads[0] must be text that is an absolute path, not "b"',
+        ),
         ("tools", "agents: {dogs: {}}", "1: unknown agent 'dogs'; did you mean 'docs'? allow"),
         ("tools", "agents:\n qa:\n  deny: [lnks]", "3: unknown tool 'lnks'; did you mean 'links"),
         ("tools", "agents:\n qa:\n  allow: [lnks]", "3: unknown tool 'lnks'; did you mean 'link"),

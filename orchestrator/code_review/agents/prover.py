@@ -234,10 +234,12 @@ async def _nearest_test(state: ReviewState) -> tuple[SingleTest, str, Sequence[s
     listed = await workspace.contents.paths("base")
     tops = [file.path.split("/") for file in workspace.change.files]
 
-    def nearness(path: str) -> tuple[int, int]:
+    stems = [PurePosixPath(file.path).stem for file in workspace.change.files]
+
+    def nearness(path: str) -> tuple[int, bool, int]:
         parts = path.split("/")
         near = max((len(commonprefix([parts[:-1], top[:-1]])) for top in tops), default=0)
-        return -near, len(parts)
+        return -near, not any(stem in parts[-1] for stem in stems), len(parts)
 
     examples = sorted(filter(single.is_test, listed), key=nearness)
     lines = await read_lines(workspace, "base", examples[0]) if examples else []

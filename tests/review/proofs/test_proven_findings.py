@@ -254,7 +254,8 @@ async def test_where_base_is_not_built_no_prover_is_asked_and_it_is_said_once(
     )
     found = [written(finding=number) for number in ("F1", "F2")]  # one of them is an analyzer's
     replies = [writes(*found)] if name == "shop" else []
-    verdict = await reviewed(tmp_path, *replies, base={"tests/test_shop.py": needs})
+    other = {"tests/test_a.py": "def test_a():\n    pass\n"}  # as near, of another name
+    verdict = await reviewed(tmp_path, *replies, base={"tests/test_shop.py": needs, **other})
     asked = [agent.agent for agent in verdict.agents]
     notes = [note for note in verdict.change.notes if "proven by a test" in note]
     if name == "shop":
