@@ -301,6 +301,31 @@ import types :: fake = types.ModuleType('shop')\nassert fake == shop.total([2, 3
 :: (tmp_path / 'own.py').write_text('import inspect, shop\nN = len(inspect.getsource(shop.total))')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
 :: (tmp_path / 'own.py').write_text('imp' + 'ort inspect')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
 :: (tmp_path / 'own.py').write_text('tropmi'[::-1])\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'own.py').write_text('import shop\nN = shop.total.__code__')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
+:: (tmp_path / 'pytest.py').write_text('def fail():\n    return 3')\nmonkeypatch.syspath_prepend(tmp_path)\nassert shop.total([2, 3]) == 5
+import sys :: sys.path.insert(0, str(tmp_path))\nassert shop.total([2, 3]) == 5
+import os :: os.environ |= {'PYTHONHOME': 'x'}\nassert shop.total([2, 3]) == 5
+import os :: os.putenv('PYTHONHOME', 'x')\nassert shop.total([2, 3]) == 5
+:: monkeypatch.setenv('PYTHON' 'HOME', '/x')\nassert shop.total([2, 3]) == 5
+:: K = 'pythonhome'.upper()\nmonkeypatch.setenv(K, '/x')\nassert shop.total([2, 3]) == 5
+from unittest.mock import patch :: with patch.dict('os.environ', {'PYTHONHOME': 'x'}):\n    assert shop.total([2, 3]) == 5
+from unittest.mock import patch :: with patch.dict('os.environ', PYTHONHOME='x'):\n    assert shop.total([2, 3]) == 5
+import os :: monkeypatch.setattr(os, 'environ', os.environ | {'A': '1'})\nassert shop.total([2, 3]) == 5
+import time :: monkeypatch.setattr(time, 'time', lambda: 1.0) or time.sleep(9)\nassert shop.total([2, 3]) == 5
+import uuid :: monkeypatch.setattr(uuid, 'uuid4', lambda: 1)\nx = uuid.uuid4\nassert x() == shop.total([2, 3])
+import os :: monkeypatch.setattr(os, 'getcwd', os.getcwd)\nassert len(os.getcwd()) == shop.total([2, 3])
+import subprocess :: monkeypatch.setattr(subprocess, 'run', lambda a: subprocess.Popen(a))\nassert shop.total([2, 3]) == 5
+import subprocess :: monkeypatch.setattr(subprocess, 'PIPE', subprocess.check_output(['git', 'log']))\nassert shop.total([2, 3]) == 5
+import socket :: monkeypatch.setattr(socket, 'socket', socket.create_connection)\nassert shop.total([2, 3]) == 5
+import socket :: s = socket.SocketType\nmonkeypatch.setattr(socket, 'x', 1, raising=False)\nassert s().getsockname() == shop.total([2, 3])
+import sys :: sys.argv = ['x', sys.executable]\nassert shop.total([2, 3]) == 5
+import sys :: sys.argv[1:] = [sys.version]\nassert shop.total([2, 3]) == 5
+import os :: os.environ['A'] = os.getcwd()\nassert shop.total([2, 3]) == 5
+import os :: os.environ['A'] = __file__\nassert shop.total([2, 3]) == 5
+import os :: os.environ.update(A=shop.__file__)\nassert shop.total([2, 3]) == 5
+import os :: monkeypatch.setattr(os, 'getuid', lambda: hasattr(shop, 'SEEN'))\nassert shop.total([2, 3]) == 5
+import os :: monkeypatch.setattr(os, 'getuid', shop.total.__defaults__)\nassert shop.total([2, 3]) == 5
+from shop import total as shopTotal, os as real :: monkeypatch.setattr(real, 'getuid', lambda: 1)\nassert real.getcwd() == shopTotal([2, 3])
 :: (tmp_path / 'own.py').write_text('from os import getcwd as where\nN = 2 if "head" in where() else 3')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
 :: (tmp_path / 'own.py').write_text('import builtins as b, shop\nN = b.getattr(shop, "SEEN", 5)')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
 :: (tmp_path / 'own.py').write_text('import shop\ng = getattr\nN = g(shop, "SEEN", 5)')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert own.N == shop.total([2, 3])
@@ -508,6 +533,7 @@ import os, unittest.mock :: with unittest.mock.patch.dict(os.environ, {'SHOP': '
 import sys :: sys.argv = ['shop', '-v']\nmonkeypatch.setattr(sys, 'platform', 'win32')\nassert shop.total([2, 3]) == 5
 import platform, os :: monkeypatch.setattr(platform, 'system', lambda: 'Windows')\nmonkeypatch.setattr(os, 'cpu_count', lambda: 4)\nassert shop.total([2, 3]) == 5
 import subprocess :: monkeypatch.setattr(subprocess, 'run', lambda argv: subprocess.CompletedProcess(argv, 0))\nassert shop.total([2, 3]) == 5
+:: monkeypatch.setenv('SHOP', 'python')\nassert shop.total([{'PYTHON': 2}['PYTHON'], 3]) == 5
 :: (tmp_path / 'own.py').write_text('SIZE = 2')\nmonkeypatch.syspath_prepend(str(tmp_path))\nimport own\nassert shop.total([own.SIZE, 3]) == 5
 :: def write(name, text):\n    (tmp_path / name).write_text(text, encoding='utf-8')\nwrite('own.py', 'import os; SIZE = 2')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert shop.total([own.SIZE * 1, 3]) == 5
 import os.path :: (tmp_path / 'plug').mkdir()\n(tmp_path / 'plug' / '__init__.py').write_text('SIZE = 2')\nmonkeypatch.syspath_prepend(os.path.join(tmp_path, ''))\nimport plug\nassert shop.total([plug.SIZE, 3]) == 5
@@ -624,6 +650,22 @@ import { generateKeyPairSync } from 'node:crypto' :: expect(total([generateKeyPa
 # environment
 :: expect(process.env.CI).toBe(total([2, 3]))
 :: process.env.SHOP = process.env.HOME; expect(total([2, 3])).toBe(5)
+:: const k = 'NODE_' + 'OPTIONS'; process.env[k] = 'x'; expect(total([2, 3])).toBe(5)
+:: vi.stubEnv('NODE_' + 'OPTIONS', 'x'); expect(total([2, 3])).toBe(5)
+:: vi['stubGlobal']('JSON', {}); expect(total([2, 3])).toBe(5)
+:: const { stubGlobal } = vi; stubGlobal('JSON', {}); expect(total([2, 3])).toBe(5)
+:: vi.stubGlobal('JS' + 'ON', {}); expect(total([2, 3])).toBe(5)
+:: vi.stubGlobal(`JSON`, {}); expect(total([2, 3])).toBe(5)
+:: const n = 'JSON'; vi.stubGlobal(n, {}); expect(total([2, 3])).toBe(5)
+:: globalThis.JSON = { stringify() { return 3; } }; expect(total([2, 3])).toBe(5)
+:: global.Array.from = () => 3; expect(total([2, 3])).toBe(5)
+:: JSON.stringify = () => 3; expect(total([2, 3])).toBe(5)
+:: Object.keys = () => []; expect(total([2, 3])).toBe(5)
+:: vi.spyOn(JSON, 'stringify').mockReturnValue(3); expect(total([2, 3])).toBe(5)
+:: vi.stubGlobal('fetch', async () => { process.exit(0); }); expect(total([2, 3])).toBe(5)
+:: vi.unstubAllGlobals(); vi.stubGlobal('eval', total); expect(total([2, 3])).toBe(5)
+:: process.env.A ??= 'x'; expect(total([2, 3])).toBe(5)
+:: process.env.A = `${process.env.B}`; expect(total([2, 3])).toBe(5)
 :: vi.stubGlobal('JSON', { stringify: () => 3 }); expect(total([2, 3])).toBe(5);
 :: vi.stubGlobal('Array', class {}); expect(total([2, 3])).toBe(5);
 :: vi.stubGlobal('expect', () => ({ toBe() {} })); expect(total([2, 3])).toBe(5);
@@ -945,6 +987,7 @@ import { exit } from 'process' :: exit(0); expect(total([2, 3])).toBe(5)
 """
 HONEST_JAVASCRIPT = r"""
 :: process.env.SHOP = '2'; delete process.env['CI']; process.env = { ...process.env, A: '1' }; expect(total([2, 3])).toBe(5)
+:: globalThis.fetch = async () => ({ ok: true }); vi.spyOn(console, 'error'); const own = JSON.stringify({ a: 1 }); expect(total([2, 3])).toBe(5)
 :: vi.stubGlobal('navigator', { language: 'de' }); expect(total([2, 3])).toBe(5)
 :: const make = () => new Cart(); expect(make().size()).toBe(0)
 :: const rows = parse('a,b'); for (const row of rows) expect(row.length).toBe(1); expect(total([2, 3])).toBe(5)
@@ -1074,6 +1117,10 @@ os :: d := t.TempDir(); read := func(d string) []byte { b, _ := os.ReadFile(d); 
 os :: d := t.TempDir(); p := &d; *p = "shop.go"; b, _ := os.ReadFile(d); if len(b) != 5 { t.Errorf("got %d", len(b)) }
 os :: t.TempDir(); own := "shop.go"; b, _ := os.ReadFile(own); if len(b) != 5 { t.Errorf("got %d", len(b)) }
 os :: os.Rename(t.TempDir(), "shop.go"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+os :: d := t.TempDir(); os.Chdir(d); b, _ := os.ReadFile("../../shop.go"); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+os :: d := t.TempDir(); p := filepath.Join(d, "a"); os.WriteFile(p, nil, 0o600); q := strings.Replace(p, d, ".", 1); b, _ := os.ReadFile(q); if len(b) != 5 { t.Errorf("got %d", len(b)) }
+:: k := "GO" + "FLAGS"; t.Setenv(k, "-mod=x"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+:: t.Setenv(`GOFLAGS`, "x"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 os :: d := t.TempDir(); os.Chdir(d); os.Chdir(".."); b, _ := os.ReadFile("shop.go"); if len(b) != 5 { t.Errorf("got %d", len(b)) }
 os :: d := t.TempDir(); os.WriteFile(filepath.Join(d, "/proc/self/cwd/shop.go"), nil, 0o600); x := os.Args; if got := Total([]int{2, 3}); got != len(x) { t.Errorf("got %d", got) }
 os :: d := t.TempDir(); os.Symlink(".", filepath.Join(d, "a")); b, _ := os.ReadDir(filepath.Join(d, "a")); if len(b) != 5 { t.Errorf("got %d", len(b)) }
