@@ -250,7 +250,8 @@ async def test_where_base_is_not_built_no_prover_is_asked_and_it_is_said_once(
     namespaces: None, tmp_path: Path, name: str
 ) -> None:
     needs = (
-        f"from {name} import (\n    total,\n)\n\n\ndef test_shop():\n    assert total([2]) == 2\n"
+        f"from {name} import (\n    total,\n)\n\nTEXT = '''\nimport nowhere\n'''\n\n\n"
+        "def test_shop():\n    assert total([2]) == 2\n"
     )
     found = [written(finding=number) for number in ("F1", "F2")]  # one of them is an analyzer's
     replies = [writes(*found)] if name == "shop" else []
