@@ -15,7 +15,7 @@ from functools import cache
 from msgspec import Struct, convert
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
-from diffchecks.data_files import read_names, read_yaml, vocabulary
+from diffchecks.data_files import read_names, read_patterns, read_yaml, vocabulary
 from diffchecks.jobs import SideJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.patterns import commands_in
@@ -67,23 +67,8 @@ def _is_read_elsewhere(source: Source) -> bool:
     )
 
 
-_HANDLER = r"<[a-zA-Z][^<>]{0,1000}?\son[a-z]{3,20}\s{0,9}=\s{0,9}[\"']?[^\s\"'>]"
-_SVG = re.compile(
-    rf"(?P<script><(?:\w+:)?script\b)|(?P<handler>{_HANDLER})|<(?P<frame>iframe|embed|object)\b"
-    r"|(?:href|src|to|from|values)\s{0,9}=\s{0,9}[\"'](?P<address>[^\"'>]{1,200})",
-    re.IGNORECASE,
-)
-_PROSE = re.compile(
-    r"<script(?P<attributes>[^<>]{0,500})>\s{0,99}(?P<script>[^<\s])"
-    rf"|(?P<handler>{_HANDLER})"
-    r"|(?:\]\(\s{0,9}<?|^[ ]{0,3}\[[^\]\n]{1,200}\]:\s{0,9}<?|\bhref\s{0,9}=\s{0,9}[\"']?)"
-    r"(?P<address>[^\s\"'>)]{1,200})",
-    re.IGNORECASE | re.MULTILINE,
-)
-# Components of a site generator, and data that no browser runs.
-_NO_SCRIPT = re.compile(
-    r"\bsetup\b|\btype\s*=\s*[\"']?(?!text/javascript|module|application/javascript)"
-)
+_PATTERNS = read_patterns("active_content")
+_SVG, _PROSE, _NO_SCRIPT = (_PATTERNS[name] for name in ("svg", "prose", "no_script"))
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _INLINE = re.compile(r"(?<!`)(`{1,3})(?!`)[^\n]{1,2000}?(?<!`)\1(?!`)")
 _IGNORED = re.compile(r"[\x00-\x20]")

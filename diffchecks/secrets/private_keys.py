@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
+from diffchecks.data_files import read_patterns
 from diffchecks.secrets.secret_plausibility import Hit
 
 _MAX_ENCODED = 2 << 20  # characters of one value
@@ -106,11 +107,7 @@ def _tells(start: bytes) -> bool:
     return len(readable.encode()) >= len(start) - 3
 
 
-_BEGIN = re.compile(
-    r"-----BEGIN ((?:[A-Z0-9]{1,12} ){0,3})PRIVATE KEY(?: BLOCK)?-----"
-    r"|^PuTTY-User-Key-File-\d: ",
-    re.MULTILINE,
-)
+_BEGIN, _WHOLE = (read_patterns("private_keys")[name] for name in ("begin", "whole"))
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY")
 _PUTTY_BODY = re.compile(r"^Private-Lines: \d+\s+([A-Za-z0-9+/=\s]{64,})", re.MULTILINE)
 # Allowed between the base64 of a block: raw or escaped line ends, quotes, string concatenation.
@@ -119,13 +116,6 @@ _HEADER = re.compile(r"^[A-Za-z-]{3,20}:[^\n]{0,200}$", re.MULTILINE)
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]{64,}")
 MAX_LENGTH = 20_000
 _EXAMPLE = "Private key in a test, an example, or documentation"
-# Keys on one line: OpenVPN's shared key, a JSON Web Key, an RSA key of .NET.
-_WHOLE = re.compile(
-    r"-----BEGIN OpenVPN Static key V1-----(?P<openvpn>[0-9a-f\s]{512,600})"
-    r"|\"kty\"\s{0,4}:\s{0,4}\"(?:RSA|EC|OKP|oct)\"[^{}]{0,2500}?\"[dk]\"\s{0,4}:\s{0,4}"
-    r"\"(?P<json>[\w-]{43,1400})\""
-    r"|<RSAKeyValue>[^\n]{0,1400}?<D>(?P<xml>[A-Za-z0-9+/=]{64,1400})</D>"
-)
 
 
 def _pem(text: str, start: int, kind: str) -> tuple[int, int, str, bool] | None:
