@@ -154,7 +154,15 @@ QUIET = {
         {**PROJECT, "x/views.py": VIEWS.format("etag")},
         {**PROJECT, "x/views.py": VIEWS.partition("\n\n\n")[2]},
     ),
-    "a library for pages": ({}, {"static/jquery-3.7.1.js": HTML, "js/zepto.js": HTML}),
+    "a library for pages": (
+        {},
+        {
+            "static/jquery-3.7.1.js": HTML,
+            "js/zepto.js": HTML,
+            "js/jquery.validate.js": HTML,
+            "js/owl.carousel.min.js": HTML,
+        },
+    ),
     "SQL about passwords": ({}, {"a.py": 'PASSWORD_SQL = "UPDATE users SET password = $1"\n'}),
 }
 
