@@ -46,9 +46,9 @@ _LABELED = re.compile(r"(?i)^\W*(?:\w+\()?security(?:-\d+)?\)?\W*[:\]!)]|^merge 
 # A subject that is the defect itself: "XSS injection via a file's name".
 _NAMES_DEFECT = re.compile(
     r"(?i)^\W*(?:[\w/.-]+:\s*|(?:a|possible|potential|stored|reflected|persistent|blind|dom)\W+)*"
-    r"(?:xss|csrf|ssrf|xxe|rce|sql|nosql|command|code|html|script|header|crlf|csv|ldap|template|path"
-    r"|directory|remote|arbitrary|cross[ -]site|open redirect|use[ -]after[ -]free|denial|redos)\b"
-    r".{0,60}\b(?:via|through|by|using|when|from)\b"
+    r"(?:xss|csrf|ssrf|xxe|rce|sql|nosql|command|code|html|script|header|crlf|csv|ldap|path|re?dos"
+    r"|template|directory|remote|arbitrary|cross.site|open redirect|use.after|denial|heap|out.of)\b"
+    r".{0,60}\b(?:via|through|by|using|when|from|in)\b"
 )
 _REVERT = re.compile(r"(?i)^\W*(revert|reapply|reland)\b\W*")
 
