@@ -140,8 +140,7 @@ def _shows_removal(predicted: Prediction, end: TestEnd, paths: Collection[str]) 
         if not _names(name, predicted.value, predicted.claim, predicted.base):
             raise NoProof(f"it shows only that the name {name!r} is gone")
         return True
-    asserted = end.exception in _BY_ASSERTION or _TEXTS["nothing"].search(end.message)
-    if asserted or _is_of_project(end.trace, predicted.path, paths):
+    if end.exception in _BY_ASSERTION or _is_of_project(end, predicted.path, paths):
         return False
     if not (
         function and _names(function, predicted.claim) and re.search(defined, predicted.base)
@@ -155,13 +154,15 @@ def _names(name: str, *texts: str) -> bool:
     return all(re.search(rf"\b(?!_){re.escape(name)}\b", text) for text in texts)
 
 
-def _is_of_project(trace: str, test: str, paths: Collection[str]) -> bool:
-    """Whether an exception went through code of the project, unless no file is named."""
-    named = [one.split("/") for one in re.findall(r"""([^\s"':()]+)(?::|", line )\d""", trace)]
-    ends = {"/".join(parts[at:]) for parts in named for at in range(len(parts))}
-    # In Python the last file that is named raised it, and the test's fake proves nothing by that.
-    own = test.endswith(".py") and bool(named) and "/".join(named[-1]).endswith(test)
-    return not own and ends & {*paths, test} != {test}
+def _is_of_project(end: TestEnd, test: str, paths: Collection[str]) -> bool:
+    """Whether code of the project raised an exception, or the test got nothing from it."""
+    named = [one.split("/") for one in re.findall(r"""([^\s"':()]+)(?::|", line )\d""", end.trace)]
+    ends = (["/".join(parts[at:]) for at in range(len(parts))] for parts in named)
+    known = (next((one for one in each if one in {*paths, test}), "") for each in ends)
+    frames = [*filter(None, known)]
+    raised_in = frames[-1 if test.endswith(".py") else 0] if frames else ""  # or called from there
+    got_nothing = _TEXTS["nothing"].search(end.message) and {*frames} == {test}
+    return raised_in != test or bool(got_nothing)
 
 
 def _missing_package(message: str, test: str, paths: Collection[str]) -> str:

@@ -32,6 +32,7 @@ NOT_REMOVED = {
     "one of a library": ("json.dumps(1, start=2)", "TypeError", "JSONEncoder.__init__() got an unexpected keyword argument 'start'", "JSONEncoder, start"),
     "a private name": ("shop._old", "AttributeError", "module 'shop' has no attribute '_old'", "_old is gone"),
     "raised by its own callback": ("shop.each(lambda row: row['name'])", "KeyError", "'name'", "each() fails"),
+    "nothing by its own callback": ("shop.each(lambda row: None[0])", "TypeError", "'NoneType' object is not subscriptable", "each() fails"),
     "a parameter that its fake lacks": ("class Cart:\n    def add(self, n):\n        pass\nshop.fill(Cart())", "TypeError", "Cart.add() got an unexpected keyword argument 'start'", "add() and start"),
     "one that its fake of a line lacks": ("shop.fill(lambda n: n)", "TypeError", "test_a.<locals>.<lambda>() takes 1 positional argument but 2 were given", "lambda"),
     "its own fake": ("class Cart:\n    pass\nCart().rows", *REMOVED["an attribute"][1:]),
@@ -47,10 +48,27 @@ def test_an_exception_of_the_test_itself_counts_if_the_claim_is_that_a_name_is_g
         trace = f'File "test_a.py", line 9\nFile "shop.py", line 4\nFile "{last}.py", line 2'
         end = TestEnd("failed", exception, f"{value} now", trace)
         try:
-            found[name] = require_as_predicted(predicted, "head", end, ["test_a.py"])
+            found[name] = require_as_predicted(predicted, "head", end, ["test_a.py", "shop.py"])
         except NoProof:
             found[name] = None
     assert found == {**dict.fromkeys(REMOVED, True), **dict.fromkeys(NOT_REMOVED)}
+
+
+@pytest.mark.attack("an exception that a test raises by itself")
+@pytest.mark.parametrize(
+    "frames", [("a.test.mjs:4", "lib/shop.mjs:1"), ("lib/shop.mjs:1", "a.test.mjs:4")]
+)
+def test_in_a_script_the_first_frame_raised_the_error(frames: tuple[str, str]) -> None:
+    trace = "".join(f"    at file:///tree/{frame}:6\n" for frame in ("x.mjs:5", *frames))
+    end = TestEnd("failed", "SyntaxError", "Unexpected end of JSON input", trace)
+    predicted = Prediction(
+        "a.test.mjs", "each(parse)", "SyntaxError", "of JSON", "", "each() fails"
+    )
+    try:
+        shown = require_as_predicted(predicted, "head", end, ["lib/shop.mjs", "a.test.mjs"])
+    except NoProof:
+        shown = None
+    assert shown is (None if frames[0] == "a.test.mjs:4" else False)
 
 
 async def test_a_parameter_that_is_gone_is_shown_by_the_call_that_base_takes(
