@@ -534,6 +534,7 @@ import sys :: sys.argv = ['shop', '-v']\nmonkeypatch.setattr(sys, 'platform', 'w
 import platform, os :: monkeypatch.setattr(platform, 'system', lambda: 'Windows')\nmonkeypatch.setattr(os, 'cpu_count', lambda: 4)\nassert shop.total([2, 3]) == 5
 import subprocess :: monkeypatch.setattr(subprocess, 'run', lambda argv: subprocess.CompletedProcess(argv, 0))\nassert shop.total([2, 3]) == 5
 :: monkeypatch.setenv('SHOP', 'python')\nassert shop.total([{'PYTHON': 2}['PYTHON'], 3]) == 5
+:: (tmp_path / 'own.py').write_text('SIZE = 2')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nseen = set()\nseen.add(own.SIZE)\nassert str(shop.total([*seen, 3])).strip() == '5' => AssertionError: '3' == '5'
 :: (tmp_path / 'own.py').write_text('SIZE = 2')\nmonkeypatch.syspath_prepend(str(tmp_path))\nimport own\nassert shop.total([own.SIZE, 3]) == 5
 :: def write(name, text):\n    (tmp_path / name).write_text(text, encoding='utf-8')\nwrite('own.py', 'import os; SIZE = 2')\nmonkeypatch.syspath_prepend(tmp_path)\nimport own\nassert shop.total([own.SIZE * 1, 3]) == 5
 import os.path :: (tmp_path / 'plug').mkdir()\n(tmp_path / 'plug' / '__init__.py').write_text('SIZE = 2')\nmonkeypatch.syspath_prepend(os.path.join(tmp_path, ''))\nimport plug\nassert shop.total([plug.SIZE, 3]) == 5
