@@ -198,6 +198,11 @@ def read_python(tree: ast.Module) -> Declarations:
             for item in node.body:
                 read.add_settings(f"{name}.", item, _SETTING)
             continue
+        for each in walk(node):  # ``check_permission(request)``
+            if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
+                called = ast.unparse(each.value.func).rpartition(".")[2]
+                if vocabulary("guard_calls").fullmatch(called):
+                    read.found.append(_declaration("decorator", name, each.value))
         for each in walk(node.args):  # dependencies: ``user=Depends(current_user)``
             if isinstance(each, ast.Call) and _DEPENDS.search(ast.unparse(each.func)):
                 read.found.append(_declaration("decorator", name, each))
@@ -247,8 +252,11 @@ def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
     """Record a call in a class's body, or the middleware of a route."""
     target = node.field("function") or node.field("name") or node.field("method")
     arguments = node.field("arguments")
-    name = re.split(r"\W+", target.text())[-1] if target else ""
-    if vocabulary("guards_class").fullmatch(name):
+    name = re.split(r"\W+", target.text().rstrip("!"))[-1] if target else ""
+    above = node.parent()
+    alone = above is not None and above.kind() in read_names("statement_nodes")
+    lists = ("guards_class", "guard_calls") if alone else ("guards_class",)
+    if any(vocabulary(one).fullmatch(name) for one in lists):
         read.found.append(_written("decorator", scope, node))
     elif vocabulary("registers_route").fullmatch(name) and arguments:
         passed = [child for child in arguments.children() if child.is_named()]

@@ -214,6 +214,81 @@ OPENED = [
 ]
 
 
+STATEMENTS = [
+    (
+        "a.php",
+        "<?php\nclass A extends C {\n  public function update($r, $p) {\n    $this->authorize('update', $p);\n    return $p->save();\n  }\n}\n",
+        "    $this->authorize('update', $p);\n",
+    ),
+    (
+        "b.php",
+        "<?php\nclass A extends C {\n  public function update($r, $p) {\n    Gate::authorize('update', $p);\n    return $p->save();\n  }\n}\n",
+        "    Gate::authorize('update', $p);\n",
+    ),
+    (
+        "c.php",
+        "<?php\nclass A extends C {\n  public function update($r, $p) {\n    $this->denyAccessUnlessGranted('EDIT', $p);\n    return $p->save();\n  }\n}\n",
+        "    $this->denyAccessUnlessGranted('EDIT', $p);\n",
+    ),
+    (
+        "a.rb",
+        "class A < B\n  def update\n    authorize @post\n    @post.save\n  end\nend\n",
+        "    authorize @post\n",
+    ),
+    (
+        "b.rb",
+        "class A < B\n  def update\n    authorize! :edit, @post\n    @post.save\n  end\nend\n",
+        "    authorize! :edit, @post\n",
+    ),
+    (
+        "a.js",
+        "export async function del(req, res) {\n  await requireRole(req.user, 'admin');\n  await remove(req.params.id);\n}\n",
+        "  await requireRole(req.user, 'admin');\n",
+    ),
+    (
+        "a.ts",
+        "export class A {\n  async del(req: R) {\n    this.checkPermission(req.user);\n    return remove(req.id);\n  }\n}\n",
+        "    this.checkPermission(req.user);\n",
+    ),
+    (
+        "a.go",
+        "package a\n\nfunc Del(w W, r *R) {\n\trequireAdmin(w, r)\n\tremove(r.ID)\n}\n",
+        "\trequireAdmin(w, r)\n",
+    ),
+    (
+        "A.java",
+        "class A {\n  void del(R r) {\n    checkPermission(r.user());\n    remove(r.id());\n  }\n}\n",
+        "    checkPermission(r.user());\n",
+    ),
+    (
+        "A.cs",
+        "class A : B {\n  async Task Del(R r) {\n    await EnsurePermission(r.User);\n    Remove(r.Id);\n  }\n}\n",
+        "    await EnsurePermission(r.User);\n",
+    ),
+    (
+        "a.py",
+        "class V(A):\n    def post(self, request, o):\n        self.check_object_permissions(request, o)\n        o.save()\n",
+        "        self.check_object_permissions(request, o)\n",
+    ),
+    (
+        "b.py",
+        "def post(request, o):\n    check_permission(request)\n    o.save()\n",
+        "    check_permission(request)\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "was", "line"), STATEMENTS)
+def test_a_statement_that_refuses_a_request_is_missed_where_nothing_replaces_it(
+    codes: Codes, path: str, was: str, line: str
+) -> None:
+    now = was.replace(line, "")
+    assert codes(check, {path: was}, {path: now}) == [ACCESS]
+    assert codes(check, {path: now}, {path: was}) == []
+    for other in (f"{now}\n{line.strip()}\n", was.replace(line, line.replace("(", "(x, ", 1))):
+        assert codes(check, {path: was}, {path: other}) == []
+
+
 @pytest.mark.attack("code that lets everybody in")
 @pytest.mark.parametrize(("path", "was", "now"), OPENED)
 def test_a_declaration_that_lets_everybody_into_what_was_there_before(
