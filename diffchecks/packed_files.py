@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -55,11 +54,11 @@ def _index_path(root: Path | str) -> str:
 
 
 class _Index(Struct, frozen=True):
-    """An index that was read, and the file with the contents, which is kept open."""
+    """An index that was read, and the descriptor of the contents, which is kept open."""
 
     version: tuple[int, int]
     places: dict[str, Place]
-    contents: BinaryIO
+    contents: int
 
 
 _indexes: dict[str, _Index] = {}
@@ -77,7 +76,7 @@ def read_file(root: Path | str, path: str, max_bytes: int = -1) -> bytes:
         return read_safely(root, path, max_bytes)
     start, size = place
     wanted = size if max_bytes < 0 else min(size, max_bytes)
-    data = os.pread(index.contents.fileno(), wanted, start)
+    data = os.pread(index.contents, wanted, start)
     if len(data) != wanted:
         raise OSError(errno.EIO, "it is not packed completely", path)
     return data
@@ -96,11 +95,11 @@ def _index(root: str) -> _Index | None:
         while len(_indexes) >= _KEPT:
             _forget(next(iter(_indexes)))
         places = json.loads(Path(_index_path(root)).read_bytes())
-        contents = contents_path(Path(root)).open("rb", buffering=0)
+        contents = os.open(contents_path(Path(root)), os.O_RDONLY)
         known = _indexes[root] = _Index(version, places, contents)
     return known
 
 
 def _forget(root: str) -> None:
     if known := _indexes.pop(root, None):
-        known.contents.close()
+        os.close(known.contents)
