@@ -33,6 +33,8 @@ END_SECONDS = 10.0
 CHECK_SECONDS = 0.25
 MAX_IDLE_SECONDS, MIN_WORK = 30.0, 0.1
 """A run with a bound on processor time ends where it uses less than this in so many seconds."""
+_TELLS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").is_file()
+"""Else nobody knows whether a run only waits."""
 ERROR_BYTES = 4096
 KEPT_BYTES = 32 << 10
 """Of the beginning of a stream, and of its end."""
@@ -226,7 +228,7 @@ class _IsolatedRun:
                 bound = f"{most:g} s of processor time"
             elif used - busy > MIN_WORK:
                 busy, since = used, time.monotonic()
-            elif used and time.monotonic() - since > MAX_IDLE_SECONDS:
+            elif most and _TELLS_CHILDREN and time.monotonic() - since > MAX_IDLE_SECONDS:
                 bound = f"{MAX_IDLE_SECONDS:g} s in which nothing happened"
         if pidfd in ready:
             return
