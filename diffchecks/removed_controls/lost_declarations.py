@@ -1,4 +1,4 @@
-"""Declared protection that a change removes: decorators, base classes, middleware, settings."""
+"""Declared protection that a change removes: decorators, middleware, settings, refusing calls."""
 
 import ast
 import re
@@ -249,13 +249,13 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
 
 
 def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
-    """Record a call in a class's body, or the middleware of a route."""
+    """Record a call in a class's body, one that refuses a request, or the middleware of a route."""
     target = node.field("function") or node.field("name") or node.field("method")
     arguments = node.field("arguments")
     name = re.split(r"\W+", target.text().rstrip("!"))[-1] if target else ""
     above = node.parent()
-    alone = above is not None and above.kind() in read_names("statement_nodes")
-    lists = ("guards_class", "guard_calls") if alone else ("guards_class",)
+    is_statement = above is not None and above.kind() in read_names("statement_nodes")
+    lists = ("guards_class", "guard_calls") if is_statement else ("guards_class",)
     if any(vocabulary(one).fullmatch(name) for one in lists):
         read.found.append(_written("decorator", scope, node))
     elif vocabulary("registers_route").fullmatch(name) and arguments:

@@ -96,9 +96,10 @@ class Navigation:
         entry = (await self._workspace.contents.paths(side)).get(path)
         if entry is None:
             raise InputError(f"{path} does not exist in {side}")
-        if not await self._is_text(path, entry[1]):
+        data = await self._workspace.contents.read(entry[1])
+        if not _reads_as_text(path, data):
             raise InputError(f"{path} is binary")
-        lines = split_lines(decode_text(await self._workspace.contents.read(entry[1])))
+        lines = split_lines(decode_text(data))
         whole = "added" if side == "head" else "deleted"
         is_seen = f"diff --git a/{path} b/{path}" in seen and max(map(len, lines)) <= LINE_AT_MOST
         if is_seen and self._workspace.files[path].status == whole:
@@ -160,10 +161,9 @@ class Navigation:
         return cut + _show_lines(sorted(found, key=self._near_the_change()))
 
     async def _is_text(self, path: str, blob: str) -> bool:
-        """Whether a file is read as text, with or without a NUL."""
+        """Whether a file is read as text; remembered for the next search."""
         if (known := self._texts.get((path, blob))) is None:
-            data = await self._workspace.contents.read(blob)
-            known = b"\0" not in data[:8000] or is_text(path, inspect_content(data))
+            known = _reads_as_text(path, await self._workspace.contents.read(blob))
             self._texts[path, blob] = known
         return known
 
@@ -231,6 +231,11 @@ async def _ripgrep(side: Side, pattern: str, place: str, *options: str) -> list[
     if done.code not in {0, 1}:
         raise InputError(f"the search failed: {done.stderr.decode(errors='replace')[:200]}")
     return done.stdout.splitlines()
+
+
+def _reads_as_text(path: str, data: bytes) -> bool:
+    """Whether a file is text, with or without a NUL."""
+    return b"\0" not in data[:8000] or is_text(path, inspect_content(data))
 
 
 class _Line(Struct, frozen=True):
