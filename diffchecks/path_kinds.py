@@ -54,6 +54,23 @@ def is_test(path: str) -> bool:
     return "tests" in path_kinds(path)
 
 
+def may_be_broken(path: str, why: str) -> bool:
+    """Whether a file that a parser refuses is what tests read, which may be broken on purpose.
+
+    A test itself is not. Of a parser that may not conform to its language, the path must say so.
+
+    Args:
+        why: the reason of the gap.
+    """
+    named = vocabulary("broken_name").search(path) is not None
+    *directories, name = path.split("/")
+    if not is_test(path) or _has_test_name(name, len(directories)):
+        return False
+    if vocabulary("refused").search(why):
+        return named or vocabulary("given_to_tests").search(path) is not None
+    return named and vocabulary("refused_by_grammar").search(why) is not None
+
+
 def is_illustrative(path: str) -> bool:
     """Whether values in a file are likely made up, since it is a test, a sample or a document."""
     return not _ILLUSTRATIVE.isdisjoint(path_kinds(path))

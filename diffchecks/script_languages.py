@@ -1,4 +1,4 @@
-"""In which language a file without a suffix is a program: by its name, or by its ``#!`` line."""
+"""In which language a file is a program whose suffix does not tell: by its name or first line."""
 
 from pathlib import PurePosixPath
 
@@ -9,8 +9,13 @@ SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93", "bats"
 
 
 def interpreter(data: bytes) -> str | None:
-    """The name of the program in a script's ``#!`` line, None where there is no such line."""
+    """The name of the program in a script's ``#!`` line, None where there is no such line.
+
+    A page of PHP says so in its first line as well.
+    """
     first = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+    if first.startswith(b"<?php"):
+        return "php"
     if not first.startswith(b"#!"):
         return None
     words = first[2:].decode(errors="replace").split()

@@ -24,6 +24,7 @@ from diffchecks.check_io import (
     Source,
     check_files,
 )
+from diffchecks.data_files import read_names
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.flows import find_flows, join
 from diffchecks.jobs import PatternsJob
@@ -44,6 +45,7 @@ from diffchecks.patterns.readings import Reading, read_program, unread_lines
 from diffchecks.patterns.template_code_extraction import (
     extract_blade,
     extract_ejs,
+    extract_elixir,
     extract_jsp,
     extract_page_scripts,
     extract_php,
@@ -66,6 +68,10 @@ _NAMED = 60  # maximum characters of a value in a message
 _REMOTE_SCRIPT = "-remote-script"
 _PHP_TAG = "<?"
 _BATS_TEST = re.compile(rb"^([ \t]*)@test[ \t].*\{[ \t]*$", re.MULTILINE)  # a function of the shell
+_TAGS: Mapping[str, tuple[str, Callable[[str], str]]] = {
+    ".erb": ("rb", extract_ruby),
+    **dict.fromkeys((".eex", ".leex", ".heex"), ("ex", extract_elixir)),
+}
 _PAGES = frozenset({".html", ".htm", ".xhtml", ".jsp", ".jspf"})
 _MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
 
@@ -111,8 +117,9 @@ def programs_in(source: Source) -> list[Source]:
         programs = [
             (each.language, each.text) for each in extract_scripts(source.path, source.text)
         ]
-    elif source.suffix == ".erb":
-        programs = [("rb", extract_ruby(source.text))]
+    elif source.suffix in _TAGS:
+        language, extract = _TAGS[source.suffix]
+        programs = [(language, extract(source.text))]
     elif source.suffix.startswith(".jsp"):
         programs = [("java", extract_jsp(source.text))] if "<%" in source.text else []
     elif source.suffix == ".ejs":
@@ -137,7 +144,7 @@ def programs_in(source: Source) -> list[Source]:
 
 def _whole_program(source: Source) -> Source:
     """A file that is one program, under a name that tells its language."""
-    named = source.suffix not in {"", ".inc"}
+    named = source.suffix and source.suffix not in read_names("suffixes_of_scripts")
     script = "" if named else script_language(source.path, source.data)
     path = f"{source.path}.{script}" if script else source.path
     if path.endswith(".bats"):
@@ -158,7 +165,7 @@ def _notebook_programs(source: Source) -> list[tuple[str, str]]:
 
 def commands_in(source: Source) -> str | None:
     """What a shell runs of a file that is no shell script; None where it is of another kind."""
-    if is_container_file(source.name):
+    if is_container_file(source.path, source.text):
         return extract_commands(source.text)
     if is_makefile(source.name):
         return extract_make_commands(source.name, source.text)

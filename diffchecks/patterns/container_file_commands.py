@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 _NAME = re.compile(r"(?:^|\.)(?:docker|container)file(?:\.|$)")
+_FIRST = re.compile(r"(?m)(?:\s*#[^\n]*\n)*+\s*(?:FROM|ARG)\s+\S+(?:\s+AS\s+\S+)?\s*$")
 _INSTRUCTION = re.compile(
     r"\s*(?:ONBUILD\s+)?(?:(RUN|ADD|CMD|ENTRYPOINT)|HEALTHCHECK\s+(?:--[\w-]+=\S+\s+)*(CMD))\s+"
     r"(?:--[\w-]+=\S+\s+)*",
@@ -16,9 +17,12 @@ _LEFT_OUT = re.compile(r"\s*(?:#|$)")
 _CONTINUED = re.compile(r"\\\s*$")
 
 
-def is_container_file(name: str) -> bool:
-    """Whether a file is a Dockerfile, by the last part of its path in lower case."""
-    return _NAME.search(name) is not None
+def is_container_file(path: str, text: str) -> bool:
+    """Whether a file is a Dockerfile, by its name, or by its folder and its first instruction."""
+    directory, _, name = path.lower().rpartition("/")
+    if _NAME.search(name):
+        return True
+    return "." not in name and "docker" in directory and _FIRST.match(text) is not None
 
 
 def extract_commands(text: str) -> str:

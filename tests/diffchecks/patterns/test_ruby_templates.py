@@ -1,4 +1,4 @@
-"""Patterns of Ruby in templates of ERB."""
+"""Patterns of Ruby and Elixir in templates of ERB and EEx."""
 
 from pathlib import Path
 
@@ -37,3 +37,19 @@ def test_a_template_that_cannot_be_read_is_a_gap(tmp_path: Path, text: str) -> N
     reply = look(tmp_path, {"a.erb": text})
     assert UNREAD[text] in reply.gaps["a.erb"]
     assert reply.examined == []
+
+
+CMD = ':os.cmd(String.to_charlist(params["a"]))'
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "lines"),
+    [
+        ("a.html.heex", f"<%= form_for @a, fn f -> %>\n  <%= {CMD} %>\n<% end %>\n", [2]),
+        ("a.ex.eex", f"<%= if a do %>\nx <% {CMD} %>\n<% else %>y<% end %>\n", [2]),
+        ("gitignore.eex", f"<%!-- {CMD} %>\n --%>\n<%# {CMD} %>\n*.ez\n", []),
+    ],
+)
+def test_tags_of_elixir_are_read(tmp_path: Path, path: str, text: str, lines: list[int]) -> None:
+    reply = look(tmp_path, {path: text})
+    assert (reply.gaps, [finding.line for finding in reply.findings]) == ({}, lines)
