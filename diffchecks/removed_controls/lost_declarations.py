@@ -227,7 +227,7 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
     while waiting:
         node, scope = waiting.pop()
         kind, span = node.kind(), node.range()
-        name = node.field("name") if kind in read_names("scope_nodes") else None
+        name = _name_of(node) if kind in read_names("scope_nodes") else None
         if name:
             scope = f"{scope}.{name.text()}" if scope else name.text()
             read.owners[scope] = ""
@@ -248,10 +248,19 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
     return read
 
 
+def _name_of(node: "SgNode") -> "SgNode | None":
+    """What names a scope; in Elixir what stands between a macro and its block."""
+    if node.kind() != "call":
+        named = (child for child in node.children() if child.kind().endswith("_identifier"))
+        return node.field("name") or next(named, None)
+    parts = {child.kind(): child for child in node.children()}
+    return parts.get("arguments") if "do_block" in parts else None
+
+
 def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
     """Record a call in a class's body, one that refuses a request, or the middleware of a route."""
     target = node.field("function") or node.field("name") or node.field("method")
-    arguments = node.field("arguments")
+    target, arguments = target or node.field("target"), node.field("arguments")
     name = re.split(r"\W+", target.text().rstrip("!"))[-1] if target else ""
     above = node.parent()
     is_statement = above is not None and above.kind() in read_names("statement_nodes")

@@ -205,6 +205,10 @@ TWINS = {
         {"Gemfile.lock": GEMS.format("", "6.1.6")},
         {"Gemfile.lock": GEMS.format("  remote: https://gems.a.example/\n", "6.1.7")},
     ),
+    "unsafe-replacement": (
+        {"r.ts": "const r = router({ all: protectedProcedure.query(f) });\n"},
+        {"r.ts": "const r = router({ all: publicProcedure.query(f) });\n"},
+    ),
     "password-literal": ({}, {"a.py": 'db_password = "t7kQx9Lm2pZ"\n'}),
 }
 
@@ -214,6 +218,9 @@ GUARDS = {
     "w.py": "@user_passes_test(lambda user: user.is_staff)\ndef page(request):\n    return 1\n",
     "C.cs": 'class C {\n  [Authorize(Roles = "Admin")]\n  public void F() { G(); }\n}\n',
     "C.java": "class C {\n  @PreAuthorize(\"hasRole('ADMIN')\")\n  void f() { g(); }\n}\n",
+    "C.kt": "class C {\n  @PreAuthorize(\"hasRole('ADMIN')\")\n  fun f() { g() }\n}\n",
+    "c.ex": "defmodule C do\n  plug :require_user when action in [:a]\n  def a(c), do: c\nend\n",
+    "r.exs": 'scope "/" do\n  pipe_through [:require_user]\n  get "/a", A, :b\nend\n',
     "c.ts": "class C {\n  @SetMetadata('roles', ['admin'])\n  f() { return g(); }\n}\n",
 }
 
@@ -221,7 +228,8 @@ GUARDS = {
 @pytest.mark.parametrize("path", GUARDS)
 def test_guard_that_goes_is_found(tmp_path: Path, path: str) -> None:
     lines = GUARDS[path].splitlines(keepends=True)
-    without = [line for line in lines if "@" not in line and "[Authorize" not in line]
+    marks = ("@", "[Authorize", "plug", "pipe_through")
+    without = [line for line in lines if not any(map(line.__contains__, marks))]
     if path == "v.py":
         without.insert(0, '@app.get("/x")\n')
     rules = found(tmp_path, {path: GUARDS[path]}, {path: "".join(without)})

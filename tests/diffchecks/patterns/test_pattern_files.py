@@ -307,6 +307,7 @@ def test_valid_text_that_a_grammar_takes_for_something_else_is_no_gap(tmp_path: 
         "a.cs": f"class A {{\n  {method}\n}}\n",
         "a.rs": 'fn f() {\n    check().stdout_eq(str![""]);\n    g(char!(1), u8![2]);\n}\n',
         "A.java": "class A {\n  void f(@Nullable Object @Nullable ... a) {}\n}\n",
+        "a.rb": "def f(&)\n  g(\n    1,\n    &\n  )\nend\nA = {\n  :$, => 1,\n  :$@ => 2\n}\n",
     }
     assert look(tmp_path, files).gaps == {}
 
