@@ -31,6 +31,8 @@ DECLARED = 0.9  # confidence if the module declares what is public, or a package
 UNDECLARED = 0.6  # if only the names show it
 UNDECLARED_CODE = "undeclared"  # if nothing shows it, and the project is a program as well
 
+_COMMANDS = "/management/commands/"  # of Django, which finds them by their names
+
 
 def run(job: ComparisonJob) -> CheckReply:
     """Compare the public surface of each changed module."""
@@ -58,7 +60,7 @@ def _compare(
 ) -> list[RawFinding] | None:
     """The breaking changes of one module; None if it has no public surface in base."""
     old = pair.old_path
-    if old is None or pair.status == "copied" or not is_product(old):
+    if old is None or pair.status == "copied" or not is_product(old) or _COMMANDS in old:
         return None
     if not base_tree.is_library(old) or (base := pair.base()) is None:
         return None

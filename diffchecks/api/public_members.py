@@ -176,8 +176,9 @@ class ModuleApi:
             None if listed is None else {entry for entry in listed if isinstance(entry, str)}
         )
         bound_once = _unconditional(self.source)
-        # Routes name them, and nobody imports them: only classes are there to derive from.
-        views = self.source.path.rpartition("/")[2] in {"views.py", "urls.py", "admin.py"}
+        # A framework finds them, and nobody imports them: only classes are there to derive from.
+        name = self.source.path.rpartition("/")[2]
+        found = name in read_names("modules_of_frameworks")
         reexported = _reexported(self.source)
         for name, member in self.module.members.items():
             if self.exposed is not None:
@@ -187,7 +188,7 @@ class ModuleApi:
             elif (
                 name.startswith("_")
                 or _says_nothing(member)
-                or (views and not member.is_alias and member.is_function)
+                or (found and not member.is_alias and member.is_function)
             ):
                 member.public = False
             else:

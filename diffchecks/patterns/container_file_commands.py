@@ -1,28 +1,19 @@
 """Extracts the shell commands of a Dockerfile as a script, keeping line numbers."""
 
 import json
-import re
 from collections.abc import Iterator
 
-_NAME = re.compile(r"(?:^|\.)(?:docker|container)file(?:\.|$)")
-_FIRST = re.compile(r"(?m)(?:\s*#[^\n]*\n)*+\s*(?:FROM|ARG)\s+\S+(?:\s+AS\s+\S+)?\s*$")
-_INSTRUCTION = re.compile(
-    r"\s*(?:ONBUILD\s+)?(?:(RUN|ADD|CMD|ENTRYPOINT)|HEALTHCHECK\s+(?:--[\w-]+=\S+\s+)*(CMD))\s+"
-    r"(?:--[\w-]+=\S+\s+)*",
-    re.IGNORECASE,
-)
-_SHELL = re.compile(r"(?:/\S*/)?(?:sh|bash|dash|ksh|zsh)")
-_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1\s*$")
-_LEFT_OUT = re.compile(r"\s*(?:#|$)")
-_CONTINUED = re.compile(r"\\\s*$")
+from diffchecks.data_files import read_patterns
+
+_PATTERNS = read_patterns("container_file_commands")
 
 
 def is_container_file(path: str, text: str) -> bool:
     """Whether a file is a Dockerfile, by its name, or by its folder and its first instruction."""
     directory, _, name = path.lower().rpartition("/")
-    if _NAME.search(name):
+    if _PATTERNS["name"].search(name):
         return True
-    return "." not in name and "docker" in directory and _FIRST.match(text) is not None
+    return "." not in name and "docker" in directory and _PATTERNS["first"].match(text) is not None
 
 
 def extract_commands(text: str) -> str:
@@ -32,13 +23,13 @@ def extract_commands(text: str) -> str:
 
 def _commands(lines: Iterator[str]) -> Iterator[str]:
     for line in lines:
-        found = _INSTRUCTION.match(line)
+        found = _PATTERNS["instruction"].match(line)
         if found is None:
             yield ""
             continue
         is_add = (found[1] or "").upper() == "ADD"
         first = f"ADD {line[found.end(1) :]}" if is_add else line[found.end() :]
-        document = _HERE_DOCUMENT.fullmatch(first.strip())
+        document = _PATTERNS["here_document"].fullmatch(first.strip())
         if first.startswith("["):
             yield _of_words(first)
         elif document:
@@ -56,9 +47,8 @@ def _of_words(text: str) -> str:
         return ""
     if not isinstance(words, list) or len(words) < 3 or not all(isinstance(w, str) for w in words):
         return ""
-    return (
-        words[2].replace("\n", " ; ") if _SHELL.fullmatch(words[0]) and words[1][:1] == "-" else ""
-    )
+    runs = _PATTERNS["shell"].fullmatch(words[0]) and words[1][:1] == "-"
+    return words[2].replace("\n", " ; ") if runs else ""
 
 
 def _here_document(lines: Iterator[str], end: str) -> Iterator[str]:
@@ -72,9 +62,9 @@ def _here_document(lines: Iterator[str], end: str) -> Iterator[str]:
 def _continued(line: str, lines: Iterator[str]) -> Iterator[str]:
     """A command up to its last line, without the comments and empty lines that Docker ignores."""
     yield line
-    while _CONTINUED.search(line):
+    while _PATTERNS["continued"].search(line):
         following = next(lines, None)
         if following is None:
             return
-        line = "\\" if _LEFT_OUT.match(following) else following
+        line = "\\" if _PATTERNS["left_out"].match(following) else following
         yield line

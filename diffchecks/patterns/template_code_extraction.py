@@ -14,18 +14,12 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from diffchecks.check_io import Gap
+from diffchecks.data_files import read_patterns
 
 _SUFFIXES = frozenset({".vue", ".svelte", ".astro"})
-_MARK = re.compile(r"<!--|<script(?=[\s/>])", re.IGNORECASE)
-_REST_OF_TAG = re.compile(r"(?:[^>\"']|\"[^\"]*\"|'[^']*')*>")
+_PATTERNS = read_patterns("template_code_extraction")
 _MAX_TAG = 2000
 _MAX_SCRIPTS = 50  # each is parsed with the preceding lines
-_ATTRIBUTE = re.compile(
-    r"(?<![\w-])(lang|type)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE
-)
-_END = re.compile(r"</script", re.IGNORECASE)
-_FRONT = re.compile(r"\s*---")
-_DATA = re.compile(r"json|importmap|speculationrules|template|html|text/plain|x-shader")
 _CODE = frozenset({"", "module", "text/javascript", "application/javascript"})
 _LANGUAGES = {
     "": "js", "js": "js", "javascript": "js", "jsx": "jsx",
@@ -66,7 +60,7 @@ def extract_scripts(path: str, text: str) -> list[ComponentScript]:
     """
     astro = path.endswith(".astro")
     found, at = [], 0
-    front = _FRONT.match(text) if astro else None
+    front = _PATTERNS["front"].match(text) if astro else None
     if front:
         at = text.find("\n---", front.end())
         if at < 0:
@@ -82,17 +76,17 @@ def extract_scripts(path: str, text: str) -> list[ComponentScript]:
 def _tagged(text: str, at: int, always: str | None) -> Iterator[ComponentScript]:
     """The content of ``<script>`` elements; comments are skipped."""
     before, counted = 0, 0
-    while mark := _MARK.search(text, at):
+    while mark := _PATTERNS["mark"].search(text, at):
         if mark[0] == "<!--":
             at = text.find("-->", mark.end())
             if at < 0:
                 return
             continue
-        tag = _REST_OF_TAG.match(text, mark.end(), mark.end() + _MAX_TAG)
+        tag = _PATTERNS["rest_of_tag"].match(text, mark.end(), mark.end() + _MAX_TAG)
         if tag and tag[0].endswith("/>"):  # it runs another file
             at = tag.end()
             continue
-        end = _END.search(text, tag.end()) if tag else None
+        end = _PATTERNS["end"].search(text, tag.end()) if tag else None
         if not tag or not end:
             raise Gap("one of its scripts is not closed")
         language = _language(tag[0])
@@ -104,23 +98,18 @@ def _tagged(text: str, at: int, always: str | None) -> Iterator[ComponentScript]
 
 def _language(tag: str) -> str | None:
     """The language by a tag's attributes; None for data."""
-    attributes = {name.lower(): "".join(value).lower() for name, *value in _ATTRIBUTE.findall(tag)}
+    attributes = {
+        name.lower(): "".join(value).lower() for name, *value in _PATTERNS["attribute"].findall(tag)
+    }
     kind, language = attributes.get("type", ""), attributes.get("lang", "")
-    if kind not in _CODE and _DATA.search(kind):
+    if kind not in _CODE and _PATTERNS["data"].search(kind):
         return None
     if kind not in _CODE or language not in _LANGUAGES:
         raise Gap(f"its script is in another language: {language or kind}")
     return _LANGUAGES[language]
 
 
-_PAGE_SCRIPT = re.compile(r"<script(?=[\s/>])([^>]*)>(.*?)</script", re.IGNORECASE | re.DOTALL)
-_HANDLER = re.compile(
-    r"(?<=\s)(?:on[a-z]{3,20}\s{0,9}=\s{0,9}(?P<code>\"[^\"<>]{1,2000}\"|'[^'<>]{1,2000}'))"
-    r"|\bhref\s{0,9}=\s{0,9}(?P<address>\"javascript:[^\"<>]{1,2000}\"|'javascript:[^'<>]{1,2000}')",
-    re.IGNORECASE,
-)
 _MAX_HANDLERS = 5000
-_FILLED_IN = re.compile(r"\{\{.*?\}\}|\{[%#].*?[%#]\}|<[%?].*?[%?]>", re.DOTALL)
 
 
 def extract_page_scripts(text: str) -> list[str]:
@@ -130,12 +119,14 @@ def extract_page_scripts(text: str) -> list[str]:
     another language is left out.
     """
     found = []
-    ends = [end.end() for end in _END.finditer(text)]
+    ends = [end.end() for end in _PATTERNS["end"].finditer(text)]
     last = ends[-1] if ends else 0  # a script without an end would be searched for to the end
-    for script in islice(_PAGE_SCRIPT.finditer(text, 0, last), _MAX_SCRIPTS):
+    for script in islice(_PATTERNS["page_script"].finditer(text, 0, last), _MAX_SCRIPTS):
         with suppress(Gap):
             if _language(script[1]) == "js" and script[2].strip():
-                body = _FILLED_IN.sub(lambda mark: "0" + "\n" * mark[0].count("\n"), script[2])
+                body = _PATTERNS["filled_in"].sub(
+                    lambda mark: "0" + "\n" * mark[0].count("\n"), script[2]
+                )
                 found.append("\n" * text.count("\n", 0, script.start(2)) + body)
     handlers = _extract_handlers(text)
     return [*found, handlers] if handlers else found
@@ -145,11 +136,11 @@ def _extract_handlers(text: str) -> str:
     """The code of event handlers and of ``javascript:`` addresses, each on its line."""
     parts: list[str] = []
     at = 0
-    for handler in islice(_HANDLER.finditer(text), _MAX_HANDLERS):
+    for handler in islice(_PATTERNS["handler"].finditer(text), _MAX_HANDLERS):
         parts.append("\n" * text.count("\n", at, handler.start()))
         at = handler.start()
         code = html.unescape((handler["code"] or handler["address"])[1:-1])
-        code = _FILLED_IN.sub("0", code).replace("\n", " ").strip()
+        code = _PATTERNS["filled_in"].sub("0", code).replace("\n", " ").strip()
         parts.append(f"{code.removeprefix('javascript:')} ; ")
     return "".join(parts)
 
@@ -164,7 +155,7 @@ def extract_ruby(text: str) -> str:
 
 def extract_elixir(text: str) -> str:
     """The same of a template of Elixir, whose grammar takes no semicolon at the end of a line."""
-    code = extract_ruby(_COMMENT.sub(_lines_of, text))
+    code = extract_ruby(_PATTERNS["comment"].sub(_lines_of, text))
     return "\n".join(line.rstrip(" ;") for line in code.split("\n"))
 
 
@@ -204,13 +195,12 @@ def _lines_of(found: re.Match[str]) -> str:
     return _line_ends(found[0])
 
 
-_COMMENT = re.compile(r"<%!?--.*?--%>", re.DOTALL)  # Elixir has the mark, and JSP not
 _JSP_METHOD = "void f(HttpServletRequest request, HttpServletResponse response, PrintWriter out) {"
 
 
 def extract_jsp(text: str) -> str:
     """A page as a Java class: the code of its tags is a method, which ends at a declaration."""
-    text = _COMMENT.sub(_lines_of, text)
+    text = _PATTERNS["comment"].sub(_lines_of, text)
     return f"class Page {{ {_JSP_METHOD}{_translate(text, _line_ends, _java_code)}}}}}"
 
 
@@ -220,10 +210,6 @@ def _java_code(tag: str) -> str:
     if tag.startswith("!"):
         return f"}} {tag[1:]} {_JSP_METHOD}"
     return f"out.print({tag[1:]});" if tag.startswith("=") else tag
-
-
-_INCLUDE = re.compile(r"\s*include\s+[\w./-]+\s*")  # syntax of the first versions of EJS, not code
-_LAST_COMMENT = re.compile(r"(?<!\S)//[^\n'\"`]*\Z")
 
 
 def extract_ejs(text: str) -> str:
@@ -237,8 +223,8 @@ def _ejs_code(tag: str) -> str:
     code = tag[len(sign) :]
     if code.endswith(("-", "_")):
         code = f"{code[:-1]} "
-    code = _LAST_COMMENT.sub(lambda comment: _blanks(comment[0]), code)
-    if not code.strip() or sign == "#" or _INCLUDE.fullmatch(code):
+    code = _PATTERNS["last_comment"].sub(lambda comment: _blanks(comment[0]), code)
+    if not code.strip() or sign == "#" or _PATTERNS["include"].fullmatch(code):
         return _blanks(f"<%{tag}%>")
     if sign in {"=", "-"}:  # a value, after which a semicolon may stand
         return f" ;({code.rstrip().removesuffix(';').ljust(len(code))});"
@@ -249,14 +235,13 @@ def _blanks(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
-_BLADE = re.compile(r"@?\{\{--|@?\{\{|@?\{!!|@php\b(?!\s*\()")
 _BLADE_ENDS = {"{{--": "--}}", "{{": "}}", "{!!": "!!}", "@php": "@endphp"}
 
 
 def extract_blade(text: str) -> str:
     """The PHP of a Blade template: its values, as statements, and its code blocks."""
     page, at, never = [], 0, set[str]()
-    for tag in _BLADE.finditer(text):
+    for tag in _PATTERNS["blade"].finditer(text):
         opens = tag[0] if tag[0] == "@php" else tag[0].removeprefix("@")
         closes = _BLADE_ENDS[opens]
         if tag.start() < at or closes in never:
@@ -272,20 +257,13 @@ def extract_blade(text: str) -> str:
     return extract_php("".join([*page, text[at:]]))
 
 
-_PHP = re.compile(r"<\?(?:php\b|=)", re.IGNORECASE)
-_IN_PHP = re.compile(
-    r"(?P<end>\?>)|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|/\*.*?(?:\*/|\Z)|(?:\#|//)(?:(?!\?>)[^\n])*",
-    re.DOTALL,
-)
-
-
 def extract_php(text: str) -> str:
     """The PHP code between the tags of a page, on its original lines."""
     parts, at = [], 0
-    while tag := _PHP.search(text, at):
+    while tag := _PATTERNS["php"].search(text, at):
         parts.append("\n" * text.count("\n", at, tag.start()))
         parts.append(" echo " if tag[0] == "<?=" else " ")
-        ends = (found for found in _IN_PHP.finditer(text, tag.end()) if found["end"])
+        ends = (found for found in _PATTERNS["in_php"].finditer(text, tag.end()) if found["end"])
         end = next(ends, None)
         if end is None:
             return "".join([*parts, text[tag.end() :]])

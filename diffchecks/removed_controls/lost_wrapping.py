@@ -8,7 +8,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import vocabulary
+from diffchecks.data_files import read_patterns, vocabulary
 
 
 def find_lost_wrapping(files: Sequence["ChangedText"]) -> Iterator[RawFinding]:
@@ -27,19 +27,8 @@ LINES = 40  # that a value and what goes before it may span
 SHOWN = 60  # characters of an argument in a message
 OTHERS = 5  # further places of a finding that a message names
 
-_REPLACES = re.compile(r"\.(?:gsub|replace|replaceAll|ReplaceAll|replace_all)\(")
-# A pattern for one character or a class, and the special characters.
-_ONE = re.compile(r"\s*(?:/(\[[^\]\n]+\]|\\?.)/\w*|([\"'`])(\\?.)\2)\s*,")
-_SUBSTITUTES = re.compile(r"\bre\.sub|\bpreg_replace")
-_LITERAL_TEXT = re.compile(r"[rb]*[\"']")
+_PATTERNS = read_patterns("lost_wrapping")
 VALUE = 2  # the argument of those that is searched
-_MEANS = re.compile(r"[\"'`<>&]|^\\\\$")
-_COMPARES = re.compile(r"[!=]==?|\.equals\(|\bbytes\.Equal\(")
-_BYTES = re.compile(r"^\[\]byte\((.*)\)$|^Buffer\.from\((.*)\)$|^(.*?)\.(?:encode|getBytes)\(.*\)$")
-_NAME_BEFORE = re.compile(r"(?:[\w$@.:]|->)*\Z")
-_NAME_BEHIND = re.compile(r"\w*(?:\.\w+)?\(")
-_PARTS = re.compile(r"[.:>]+")
-_LITERAL = re.compile(r"[\"'`][^\"'`]*[\"'`]|\d*")
 
 
 class WrittenCall(Struct, frozen=True):
@@ -79,8 +68,8 @@ def find_calls(text: str, named: re.Pattern[str]) -> Iterator[WrittenCall]:
     """Calls of functions with such names, outer ones first."""
     last = -1
     for word in named.finditer(text):
-        behind = _NAME_BEHIND.match(text, word.end())
-        before = _NAME_BEFORE.search(text, max(0, word.start() - SHOWN), word.start())
+        behind = _PATTERNS["name_behind"].match(text, word.end())
+        before = _PATTERNS["name_before"].search(text, max(0, word.start() - SHOWN), word.start())
         found = split_arguments(text, behind.end()) if behind else None
         if behind and before and found and before.start() != last:
             last = before.start()
@@ -93,10 +82,10 @@ def _unwrapped(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[R
     old = file.was(hunk)
     for call in find_calls(old, vocabulary("escapes")):
         value = strip_whitespace(call.arguments[0])
-        last = _PARTS.split(call.name)[-1]
+        last = _PATTERNS["parts"].split(call.name)[-1]
         if (
             vocabulary("not_escaping").search(call.name)
-            or _LITERAL.fullmatch(value)
+            or _PATTERNS["literal"].fullmatch(value)
             or not file.loses_calls(last)
         ):
             continue
@@ -110,11 +99,12 @@ def _unwrapped(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[R
 def _unreplaced(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[RawFinding]:
     """Values whose special characters were replaced in base, and are not in head."""
     old = file.was(hunk)
-    for word in _REPLACES.finditer(old):
-        call_match = _ONE.match(old, word.end())
+    for word in _PATTERNS["replaces"].finditer(old):
+        call_match = _PATTERNS["one"].match(old, word.end())
         found = split_arguments(old, call_match.end()) if call_match else None
         value = _line_before(old, word.start())
-        if not (call_match and found and value and _MEANS.search(call_match[1] or call_match[3])):
+        says = call_match and (call_match[1] or call_match[3])
+        if not (call_match and found and value and says and _PATTERNS["means"].search(says)):
             continue
         call = strip_whitespace(old[word.start() : found[1]])
         taken_out = not strip_whitespace(found[0][0]).strip("'\"`")
@@ -127,8 +117,8 @@ def _unreplaced(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[
 def _unsubstituted(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[RawFinding]:
     """Values of which a pattern's matches were replaced in base, and are not in head."""
     old = file.was(hunk)
-    for call in find_calls(old, _SUBSTITUTES):
-        if len(call.arguments) < VALUE + 1 or not _LITERAL_TEXT.match(call.arguments[1].strip()):
+    for call in find_calls(old, _PATTERNS["substitutes"]):
+        if len(call.arguments) <= VALUE or not _PATTERNS["text"].match(call.arguments[1]):
             continue
         value = strip_whitespace(call.arguments[VALUE])
         line = _line_with(file, hunk, _line_before(old, call.start) + value, old[call.end :])
@@ -163,7 +153,7 @@ def _compared_plainly(file: "ChangedText", hunk: "LineRange", old: str) -> Itera
         for number in hunk.head:
             line = file.squeezed_head[number - 1]
             if (
-                _COMPARES.search(line)
+                _PATTERNS["compares"].search(line)
                 and len(values) > 1
                 and all(value in line for value in values)
             ):
@@ -174,7 +164,7 @@ def _compared_plainly(file: "ChangedText", hunk: "LineRange", old: str) -> Itera
 
 def _without_bytes(value: str) -> str:
     """The compared value, without a conversion to bytes."""
-    found = _BYTES.match(value)
+    found = _PATTERNS["bytes"].match(value)
     return next((group for group in found.groups() if group), value) if found else value
 
 
@@ -188,7 +178,6 @@ def tell_other_lines(lines: Iterable[int]) -> str:
 MAX_CALL = 600  # characters; longer text is data, not arguments
 
 _OPENING, _CLOSING, _QUOTES = "([{", ")]}", "\"'`"
-_CALLED = re.compile(r"\b(\w+)\(")
 _WHITE = re.compile(r"\s+")
 
 
@@ -269,8 +258,8 @@ class ChangedText:
     @cached_property
     def _added_calls(self) -> Counter[str]:
         """Name → how many more calls of it are added than removed."""
-        calls = Counter(_CALLED.findall(self.added_text))
-        calls.subtract(_CALLED.findall(self.removed_text))
+        calls = Counter(_PATTERNS["called"].findall(self.added_text))
+        calls.subtract(_PATTERNS["called"].findall(self.removed_text))
         return calls
 
     def hunks(self) -> Iterator[LineRange]:

@@ -20,6 +20,7 @@ OLD, NEW = "a" * 88, "b" * 88
 GIT = "https://github.com/a/h.git"
 GEMS = "GEM\n  remote: https://rubygems.org/\n{}  specs:\n    rack ({})\n\nDEPENDENCIES\n  rack\n"
 VIEWS = "def {}(request, pk):\n    return str(pk)\n\n\ndef serve(request, pk):\n    return pk\n"
+FRAMEWORK = ("x/views.py", "x/forms.py", "x/tasks.py", "x/management/commands/sync.py")
 
 
 def needed(*names: str) -> str:
@@ -159,8 +160,8 @@ QUIET = {
         {"package-lock.json": npm(f"git+ssh://git@github.com/a/h.git#{'b' * 40}", NEW)},
     ),
     "a helper among views": (
-        {**PROJECT, "x/views.py": VIEWS.format("etag")},
-        {**PROJECT, "x/views.py": VIEWS.partition("\n\n\n")[2]},
+        {**PROJECT, **dict.fromkeys(FRAMEWORK, VIEWS.format("etag"))},
+        {**PROJECT, **dict.fromkeys(FRAMEWORK[:-1], VIEWS.partition("\n\n\n")[2])},
     ),
     "a library for pages": (
         {},
