@@ -252,6 +252,40 @@ def test_two_agents_that_quote_the_same_lines_mean_one_defect(
     assert len(merged(one, another)) == count
 
 
+LOST: dict[str, Any] = {
+    "title": "A protected method that calls super gets NoMethodError",
+    "detail": "Models with a protected reader break while the methods are not generated: the call of "
+    "super reaches method_missing, which finds nothing to call on the class.",
+}
+
+
+@pytest.mark.parametrize(
+    ("title", "detail", "count"),
+    [
+        (
+            "A private method of one object is reachable again",
+            "Callers outside see what its author hid by extend: visibility is asked of the class and "
+            "not of the singleton, so send is no longer needed.",
+            2,
+        ),
+        (
+            "super in a protected reader raises",
+            "While methods are not generated, a protected method of a model that calls super breaks: "
+            "nothing is found on the class.",
+            1,
+        ),
+    ],
+)
+def test_two_agents_that_quote_the_same_lines_and_tell_different_things_mean_two_defects(
+    title: str, detail: str, count: int
+) -> None:
+    one, other = (
+        agent(by, quote="def method_missing(name)", cwe=(), **said)
+        for by, said in (("qa", LOST), ("security", {"title": title, "detail": detail}))
+    )
+    assert len(merged(one, other)) == count
+
+
 NO_CHECK: dict[str, Any] = {"title": "Anyone may read all orders", "cwe": (862,)}
 INJECTION: dict[str, Any] = {"title": "User text is concatenated into SQL", "cwe": (89,)}
 UNCLEAR: dict[str, Any] = {"title": "A guest gets every row", "cwe": ()}

@@ -29,12 +29,18 @@ from orchestrator.code_review.findings.waivers import matches_finding, matching_
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.decision import weight
 from orchestrator.code_review.verdict.model import Finding
+from orchestrator.data_directories import read_table
 
 SIMILAR_SHARE = 0.75
 """Share of the shorter title's words that two titles of the same defect have in common."""
 
+SHARED_STEMS, STEM, MIN_STEMS = 0.32, 6, 12
+"""Share of the shorter text's words, by so many characters, that two texts on one defect have in
+common if both have so many words: 40 of 40 pairs in real reviews had, on two defects 0 of 7."""
+
 _PLACE = ("path", "side", "start_line", "end_line", "quote")
 _WORD = re.compile(r"\w+")
+_ENGLISH = frozenset(read_table(__file__, "common_names.yaml")["english"].split())
 _STOP_WORDS = frozenset(
     {"a", "an", "and", "at", "be", "by", "for", "from", "in", "is", "of", "on", "or", "the", "to"}
 )
@@ -330,12 +336,14 @@ def same_rule_or_title(one: LocatedFinding, other: LocatedFinding) -> bool:
 
 
 def _same_quote(merged: MergedFinding, report: FindingReport) -> bool:
-    """Whether an agent quotes the same text at the same lines as a known defect.
+    """Whether an agent quotes the same text as a known defect, and speaks of the same.
 
     Two findings of one agent in one review are two defects, and so are different weaknesses.
     """
     agents = [known for known in merged.reports if not known.from_analyzer]
-    return any(quotes_same(known.finding, report.finding) for known in agents) and not any(
+    same = (_speaks_of_same(one.finding, report.finding) for one in agents
+            if quotes_same(one.finding, report.finding))  # fmt: skip
+    return any(same) and not any(
         (known.reporter == report.reporter and not known.carried)
         or names_other_weakness(known.finding, report.finding)
         for known in agents
@@ -346,6 +354,18 @@ def quotes_same(first: LocatedFinding, second: LocatedFinding) -> bool:
     """Whether the quotation of one of two findings at the same lines contains the other's."""
     quotes = sorted((remove_white_space([each.quote]) for each in (first, second)), key=len)
     return overlaps(first, second) and quotes[0] in quotes[1]
+
+
+def _speaks_of_same(first: LocatedFinding, second: LocatedFinding) -> bool:
+    """Whether the texts of two findings, unless short, share words beyond the quoted code's."""
+    quoted = _stems(f"{first.quote} {second.quote}")
+    one, other = (_stems(f"{each.title} {each.detail}") - quoted for each in (first, second))
+    fewest = min(len(one), len(other))
+    return fewest < MIN_STEMS or len(one & other) >= SHARED_STEMS * fewest
+
+
+def _stems(text: str) -> set[str]:
+    return {word[:STEM] for word in _WORD.findall(text.casefold()) if word not in _ENGLISH}
 
 
 def _shared_words(merged: MergedFinding, finding: LocatedFinding) -> int:
