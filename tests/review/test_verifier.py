@@ -18,7 +18,7 @@ from orchestrator.errors import ModelError
 from tests.review.push_kit import Branch, alone, said
 from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import facts, scores
-from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply
+from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply, tool_call_reply
 
 CALLER = "from shop import run\n\n\ndef handler(request):\n    return run(request.args)\n"
 BASE = {
@@ -118,6 +118,9 @@ KNOWN = replace(CALL, because_of=None, evidence=Evidence(LEADS["quote"], ()))
 REACHED = replace(KNOWN, because_of=Cause("shop.py", 5), cause_quote=HARM["quote"])
 UNGUARDED = replace(KNOWN, because_of=Cause("shop.py", 2, removed=True))
 EARLIER = replace(ONE, start_line=4, end_line=4)
+SAYING = replace(
+    PLACE, start_line=2, end_line=2, evidence=Evidence("# query is escaped by handler", ())
+)
 REMOVED = replace(PLACE, start_line=2, end_line=2, evidence=Evidence("return 0", (), "base"))
 ASKED = {
     "F1": PLACE,
@@ -128,6 +131,7 @@ ASKED = {
     "F6": UNGUARDED,
     "F7": REMOVED,
     "F8": EARLIER,
+    "F10": SAYING,
 }
 ALONE = "quote what leads to it, or say in one_place why that is enough"
 GONE = "the change removes what the claim is about, so base does not have the defect"
@@ -170,6 +174,9 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         (verdict_on("F1", "confirmed", HARM, {**LEADS, "quote": "eval(input())"}), "its quotation is not in app.py"),
         (verdict_on("F1", "confirmed", {**HARM, "quote": "Evaluates what a visitor sends"}), "its quotation is not in shop.py"),
         (verdict_on("F1", "confirmed", HARM, {**HARM, "quote": "# query is escaped by handler"}), "its quotation of shop.py is a comment, which shows nothing"),
+        # The claim is that the comment is not true.
+        (verdict_on("F10", "confirmed", {**HARM, "quote": "# query is escaped by handler"}, HARM), ""),
+        (verdict_on("F10", "confirmed", {**HARM, "quote": "# query is escaped by handler"}), f"it quotes one place; {ALONE}"),
         (verdict_on("F1", "confirmed", HARM, LEADS, reason=" "), "it gives no reason"),
         (verdict_on("F2", "confirmed", RETURN, one_place="See."), "its quotation names nothing, and so shows nothing alone"),
         (verdict_on("F2", "confirmed", RETURN, HARM), f"no other quotation shares a name with shop.py:9; {ALONE}"),
@@ -386,6 +393,33 @@ async def test_it_sees_place_claim_and_code_and_not_the_finders_argument(tmp_pat
     )  # nor is it told of a tool that it does not have
     text = str(request.messages)
     assert not [word for word in ("I am certain", "critical", "0.9", "generalist") if word in text]
+
+
+async def test_it_is_shown_what_finders_looked_up_that_their_argument_names(tmp_path: Path) -> None:
+    filler = "\n".join(f"def unused_{at}():\n    return {at}\n\n" for at in range(40))
+    library = f"{filler}\ndef evaluate(text):\n    return compile_text(text)\n\n{filler}"
+    limits = "\n\ndef check_length(text):\n    return len(text) < MAX_LENGTH\n"
+    base = {**BASE, "library.py": library, "limits.py": filler + limits}
+    code = dict[str, str]()
+
+    def answer(request: Request) -> Response:
+        code.update((one["path"], one["lines"]) for one in facts(request)["code"])
+        return text_reply(json.dumps({"summary": "read", "verdicts": [TRUE | {"finding": "F1"}]}))
+
+    looks = tool_call_reply(
+        ("read_file", {"path": "library.py"}),
+        ("search", {"pattern": "def check_length", "glob": "*.py"}),
+    )
+    claim = claimed(
+        detail="A visitor runs code: evaluate hands it on, and check_length is not called."
+    )
+    model = ScriptedModel({"generalist": [looks, said(claim)], "verifier": [answer]})
+    await review(change(tmp_path, base, HEAD), model, adjust=alone, verifier=True)
+    assert set(code) == {"shop.py", "library.py", "limits.py"}
+    evaluate = [line.partition(": ")[2] for line in code["library.py"].splitlines()]
+    assert evaluate == ["def evaluate(text):", "    return compile_text(text)"]
+    assert "check_length" in code["limits.py"]
+    assert "unused_3" not in code["limits.py"]
 
 
 async def test_what_does_not_count_goes_back_once_and_then_leaves_a_claim(tmp_path: Path) -> None:

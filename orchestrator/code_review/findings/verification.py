@@ -169,15 +169,15 @@ async def _faults(
     quotes = [one for one in located if isinstance(one, _Code)]
     if len(quotes) < len(located):  # what the others lead to is not known yet
         return [*found, *(one for one in located if isinstance(one, str))]
-    code = [one for one in quotes if one.text.strip()]
     place = await _place_of(workspace, claim)
+    code = [one for one in quotes if one.text.strip() or one.overlaps(place.own)]
     if older:
         whys = [await _not_in_base(workspace, claim, code, place.own.function)]
     elif given.verdict == "confirmed":
         whys = _not_shown(place, code, given)
     else:
         whys = [_not_stopped(place, code, given)]
-    comments = dict.fromkeys(one.path for one in quotes if not one.text.strip())
+    comments = dict.fromkeys(one.path for one in quotes if one not in code)
     shown = [f"its quotation of {path} is a comment, which shows nothing" for path in comments]
     return [*found, *((shown or whys) if any(whys) else ())]
 
@@ -226,7 +226,7 @@ async def _not_in_base(
     if claim.evidence.side == "base" or (claim.because_of and claim.because_of.removed):
         return "the change removes what the claim is about, so base does not have the defect"
     text, git = f"{claim.evidence.quote}\n{claim.cause_quote}", Git.of(workspace.change)
-    needed = _names(text)
+    needed = telling_names(text)
     missing = sorted(needed.difference(*(one.names for one in quotes)))
     near = [one for one in quotes if one.names & needed or one.function == function != ""]
     removed = [(one, n) for one in near for n in changed_lines(workspace, "base", one.path)]
@@ -249,7 +249,7 @@ async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
     lines = await read_lines(workspace, side, path)
     start, end, last = find_statement(lines, finding.start_line, finding.end_line)
     own = _code(side, path, lines, start, end)
-    names = _names("\n".join(lines[finding.start_line - 1 : last]))
+    names = telling_names("\n".join(lines[finding.start_line - 1 : last]))
     own = replace(own, first=finding.start_line, names=names)
     block = find_block(lines, start, end)
     names |= own.within
@@ -270,9 +270,9 @@ def _code(side: SideName, path: str, lines: Sequence[str], first: int, last: int
     """Lines of a file, with the names that connect them."""
     block = find_block(lines, first, last)
     within = (enclosing_names(lines, first) | {block.name}) - _COMMON
-    around = _names("\n".join(lines[block.start - 1 : block.end]))
+    around = telling_names("\n".join(lines[block.start - 1 : block.end]))
     text = "\n".join(lines[first - 1 : last])
-    names, text = _names(text), text if path.endswith(_PROSE) else _COMMENT.sub("", text)
+    names, text = telling_names(text), text if path.endswith(_PROSE) else _COMMENT.sub("", text)
     return _Code(side, path, first, last, names, within, block.name, around, text)
 
 
@@ -300,7 +300,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(_NAME.findall(text)) - _WORDS
 
 
-def _names(text: str) -> frozenset[str]:
+def telling_names(text: str) -> frozenset[str]:
+    """The names in a text without its comments, except those that every function has."""
     return _words(_COMMENT.sub("", text)) - _COMMON
 
 
