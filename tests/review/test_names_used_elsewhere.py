@@ -46,6 +46,22 @@ async def test_what_is_used_nowhere_else_or_everywhere_is_not_listed(tmp_path: P
     assert listed(branch) == []
 
 
+async def test_changed_functions_are_shown_whole_and_others_are_not(tmp_path: Path) -> None:
+    steps = [f"    step_{at}()\n" for at in range(20)]
+    long = ["def long(x):\n", *(f"    part_{at}()\n" for at in range(150)), "\n\n"]
+    text = ["def work(x):\n", *steps, "\n\n", *long, "def idle(x):\n", *steps]
+    branch = Branch(tmp_path, {"jobs.py": "".join(text)})
+    text[10], text[60] = "    changed()\n", "    changed()\n"
+    await branch.push({"jobs.py": "".join(text)})
+    rest = branch.opening().partition("The other lines of changed functions, in head:\n")[2]
+    shown = rest.partition("\n</untrusted")[0].splitlines()
+    assert shown[:2] == ["jobs.py:", "1: def work(x):"]
+    assert [line for line in shown if "step_" not in line] == [*shown[:2], "--"]
+    assert [line.partition(":")[0] for line in shown[2:]] == [
+        *map(str, range(2, 8)), "--", *map(str, range(15, 22))
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "line"),
     [

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.agents.model_skills import for_model
 from orchestrator.code_review.agents.reviewer_assignment import diffs_by_path
+from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.findings.agent_reports import shorten
 from orchestrator.code_review.findings.citations import changed_lines, read_lines
 from orchestrator.code_review.review_state import ReviewState
@@ -30,6 +31,9 @@ MAX_WIDTH, MAX_LINES = 1_000, 40
 
 ALIKE = 10
 """Findings of the same words that are named behind the first of them."""
+
+Span = tuple[str, SideName, int, int]
+"""Path, side, first and last line of code."""
 
 _SHOWN = ("id", "fingerprint", "severity", "confidence", "state", "path", "start_line", "end_line")
 
@@ -63,6 +67,7 @@ async def ask_about(
     part: str,
     findings: Sequence[Finding],
     around: int,
+    more: Iterable[Span] = (),
     /,
     **facts: object,
 ) -> LoopResult:
@@ -70,8 +75,9 @@ async def ask_about(
 
     Args:
         around: lines before and after each finding.
+        more: other code.
     """
-    code = await code_around(state, findings, around)
+    code = await code_around(state, findings, around, more)
     task = task_about(state, spec, part, **facts, code=code)
     result = await run_task(task, state.runtime, state.given.budget)
     state.iteration.helpers.append(result)
@@ -133,8 +139,21 @@ def name_alike(others: Sequence[Finding]) -> dict[str, Any]:
     return {"alike": named, **more} if named else {}
 
 
+def spans_around(findings: Iterable[Finding], around: int) -> list[Span]:
+    """The lines of findings, with so many before and after each."""
+    return [
+        (
+            one.path,
+            one.evidence.side,
+            max(1, one.start_line - around),
+            min(one.end_line, one.start_line + MAX_LINES) + around,
+        )
+        for one in findings
+    ]
+
+
 async def code_around(
-    state: ReviewState, findings: Iterable[Finding], around: int
+    state: ReviewState, findings: Iterable[Finding], around: int, more: Iterable[Span] = ()
 ) -> list[dict[str, str]]:
     """The code around findings, each line once, with what the change adds and removes there.
 
@@ -143,16 +162,9 @@ async def code_around(
 
     Args:
         around: lines before and after each finding.
+        more: other code.
     """
-    spans = sorted(
-        (
-            one.path,
-            one.evidence.side,
-            max(1, one.start_line - around),
-            min(one.end_line, one.start_line + MAX_LINES) + around,
-        )
-        for one in findings
-    )
+    spans = sorted({*spans_around(findings, around), *more})
     workspace, diffs = state.given.workspace, await diffs_by_path(state)
     shown: list[dict[str, str]] = []
     while spans:

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.judging import has_model
+from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.review_state import Iteration, ReviewState
 from orchestrator.code_review.verdict.document_parts import Checked, HunkReaders
@@ -21,6 +22,7 @@ READING_TOOLS = frozenset({"read_file", "git_diff"})
 
 _NUMBERED = re.compile(r"([-+ ])(\d+): ")
 _PAGE_OF_FILE = re.compile(r".* \((head|base)\), lines (\d+) to (\d+) of \d+")
+_FOUND = re.compile(r"(\d+): ")
 _CONTINUED = "[continued: "
 
 
@@ -119,6 +121,28 @@ def _calls(state: ReviewState, done: Iteration, agent: str) -> Iterator[ToolCall
             for call in calls_under(state.journal, task.key):
                 if call.tool in READING_TOOLS and call.ok:
                     yield call
+
+
+def lines_looked_up(state: ReviewState) -> dict[tuple[SideName, str], set[int]]:
+    """Side and path → the lines that examiners read, or found by a search."""
+    found: dict[tuple[SideName, str], set[int]] = defaultdict(set)
+    for done in state.iterations:
+        for call in (one for task in done.tasks for one in calls_under(state.journal, task.key)):
+            if not call.ok:
+                continue
+            if call.tool == "read_file":
+                for path, lines in lines_shown(call, {}):
+                    found["head", path] |= lines.head
+                    found["base", path] |= lines.base
+            elif call.tool == "search":
+                side: SideName = "base" if call.arguments.get("side") == "base" else "head"
+                path = ""
+                for line in call.content.split("\n"):
+                    if number := _FOUND.match(line):
+                        found[side, path].add(int(number[1]))
+                    else:
+                        path = line.removesuffix(":")
+    return {place: numbers for place, numbers in found.items() if numbers}
 
 
 def refusals(state: ReviewState, done: Iteration) -> dict[str, tuple[str, str]]:

@@ -20,6 +20,7 @@ from orchestrator.code_review.agent_report_contracts import contract_of_one
 from orchestrator.code_review.agent_report_contracts import contracts as all_contracts
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.briefs import PROMPTS
+from orchestrator.code_review.agents.changed_functions import list_changed_functions
 from orchestrator.code_review.agents.model_skills import LEAD_TOOLS
 from orchestrator.code_review.agents.names_across_files import list_used_elsewhere
 from orchestrator.code_review.agents.uncalled_analyzers import CODE, is_useful
@@ -157,12 +158,12 @@ async def _write_opening(
             *([PROMPTS["author"], frame("\n".join(said), nonce), "\n"] if said else []),
             *([PROMPTS["guidance"], frame("\n".join(guidance), nonce), "\n"] if guidance else []),
             PROMPTS["change"] if said or guidance else "",
-            frame("\n".join(_describe_change(state, findings, diffs, text_only)), nonce),
+            frame("\n".join(await _describe_change(state, findings, diffs, text_only)), nonce),
         ]
     )
 
 
-def _describe_change(
+async def _describe_change(
     state: ReviewState,
     findings: Sequence[str],
     diffs: Mapping[str, NumberedFileDiff],
@@ -178,7 +179,7 @@ def _describe_change(
         *_list_files(state, text_only),
         *([] if state.is_trivial else _list_checks(state)),
         *findings,
-        *_show_diff(state, diffs),
+        *await _show_diff(state, diffs),
     ]
 
 
@@ -274,14 +275,15 @@ def _shorten(detail: str) -> str:
     return detail.replace("\n", " ")[:MAX_DETAIL]
 
 
-def _show_diff(state: ReviewState, diffs: Mapping[str, NumberedFileDiff]) -> list[str]:
+async def _show_diff(state: ReviewState, diffs: Mapping[str, NumberedFileDiff]) -> list[str]:
     """The whole diffs of the riskiest files as space allows, then the names of the others."""
     shown, left = reviewer_assignment.fit(state, diffs)
     state.not_in_opening = left
     optional = reviewer_assignment.optional_tests(state)
     owed = {path: part for path, part in left.items() if path not in optional}
     lines = ["", "Diff:", *reviewer_assignment.list_diffs(shown, owed)]
-    return [*lines, f"{PROMPTS['tests']} {', '.join(sorted(optional))}"] if optional else lines
+    lines += [f"{PROMPTS['tests']} {', '.join(sorted(optional))}"] if optional else []
+    return lines if state.is_trivial else [*lines, *await list_changed_functions(state, shown)]
 
 
 async def _author_says(state: ReviewState) -> list[str]:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
 from orchestrator.code_review.agents.briefs import ask_about
+from orchestrator.code_review.agents.code_looked_up import choose_looked_up
 from orchestrator.code_review.agents.judging import has_verifier, named_vendors
 from orchestrator.code_review.agents.prover import LINES_AROUND, MIN_SEVERITY
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL, shorten
@@ -32,7 +33,8 @@ async def verify_findings(state: ReviewState) -> None:
     state.focus.asked = {finding.id: finding for finding in due}
     spec = choose_verifier(state, {name for finding in due for name in finding.reported_by})
     claims = [_shown(finding) for finding in due]
-    result = await ask_about(state, spec, "verify", due, LINES_AROUND, claims=claims)
+    seen = await choose_looked_up(state, due, LINES_AROUND)
+    result = await ask_about(state, spec, "verify", due, LINES_AROUND, seen, claims=claims)
     state.verifier_note = ""
     if result.status != "ok":
         ids = ", ".join(state.focus.asked)

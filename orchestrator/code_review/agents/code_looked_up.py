@@ -1,0 +1,121 @@
+"""Code that the finders of claims looked up, for a reader who did not make the claims.
+
+A verifier would look most of it up again. It is chosen by the names in a claim and its argument,
+which the verifier is not shown, and it is code only.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from itertools import chain, zip_longest
+
+from msgspec import Struct
+
+from orchestrator.code_review.agents.briefs import Span, spans_around
+from orchestrator.code_review.agents.files_read import lines_looked_up
+from orchestrator.code_review.agents.names_across_files import TELLING
+from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.findings.citations import read_lines
+from orchestrator.code_review.findings.finding_context import find_block
+from orchestrator.code_review.findings.verification import telling_names
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.verdict.model import Finding
+
+MAX_CHARACTERS, MAX_OF_ALL = 6_000, 18_000
+"""For one finding, and for all."""
+
+MAX_WHOLE = 40
+"""Lines of a function that is shown whole; of a longer one, those around the names."""
+
+NEAR = 6
+"""Lines above and below a name in a longer function."""
+
+
+class _Block(Struct, frozen=True):
+    """A function, or lines outside of functions, and the names in each of its lines.
+
+    Attributes:
+        name: the function's; empty outside of functions.
+    """
+
+    path: str
+    side: SideName
+    name: str
+    first: int
+    lines: Sequence[str]
+    names: Sequence[Set[str]]
+
+    @property
+    def all_names(self) -> Set[str]:
+        return frozenset[str]().union(*self.names)
+
+    def spans(self, wanted: Set[str]) -> Iterator[Span]:
+        """The whole block if it is short, else the lines around names."""
+        size, start, end = len(self.lines), 0, -1
+        if size <= MAX_WHOLE:
+            yield self.path, self.side, self.first, self.first + size - 1
+            return
+        for at in (at for at, names in enumerate(self.names) if names & wanted):
+            if end >= 0 and at - NEAR > end + 1:
+                yield self.path, self.side, self.first + start, self.first + end
+                end = -1
+            start = max(0, at - NEAR) if end < 0 else start
+            end = min(size - 1, at + NEAR)
+        if end >= 0:
+            yield self.path, self.side, self.first + start, self.first + end
+
+
+async def choose_looked_up(
+    state: ReviewState, findings: Sequence[Finding], around: int
+) -> list[Span]:
+    """What concerns the findings in what agents read or searched, best first by turns.
+
+    A block counts by the names that it shares with a finding; one that few blocks have counts most,
+    and that of a function itself.
+
+    Args:
+        around: lines before and after each finding that are shown anyway.
+    """
+    blocks = await _blocks(state)
+    having = Counter(name for block in blocks for name in block.all_names)
+    defined = {block.name for block in blocks}
+    ranked = list[list[tuple[_Block, Set[str]]]]()
+    for finding in findings:
+        said, quoted = f"{finding.title}\n{finding.detail}", finding.evidence.quote
+        wanted = {n for n in telling_names(said) if n in defined or TELLING.fullmatch(n)}
+        wanted |= telling_names(f"{quoted}\n{finding.cause_quote}")
+        score = {
+            at: (block.name in wanted) + sum(1 / having[n] for n in block.all_names & wanted)
+            for at, block in enumerate(blocks)
+        }
+        best = sorted(filter(score.get, score), key=lambda at: -score[at])
+        ranked.append([(blocks[at], wanted) for at in best])
+    shown = spans_around(findings, around)
+    chosen, room = dict[Span, None](), min(MAX_OF_ALL, MAX_CHARACTERS * len(findings))
+    for block, wanted in filter(None, chain.from_iterable(zip_longest(*ranked))):
+        for span in block.spans(wanted):
+            if span in chosen or any(_holds(other, span) for other in shown):
+                continue
+            first = span[2] - block.first
+            size = sum(map(len, block.lines[first : first + span[3] - span[2] + 1]))
+            if size <= room:
+                room -= size
+                chosen[span] = None
+    return list(chosen)
+
+
+def _holds(span: Span, other: Span) -> bool:
+    return span[:2] == other[:2] and span[2] <= other[2] and other[3] <= span[3]
+
+
+async def _blocks(state: ReviewState) -> list[_Block]:
+    found = list[_Block]()
+    for (side, path), numbers in lines_looked_up(state).items():
+        lines, last = await read_lines(state.given.workspace, side, path), 0
+        for number in sorted(n for n in numbers if n <= len(lines)):
+            if number <= last or not lines[number - 1].strip():
+                continue
+            block = find_block(lines, number, number)
+            first, last = max(block.start, last + 1), max(block.end, number)
+            own = lines[first - 1 : last]
+            found.append(_Block(path, side, block.name, first, own, [*map(telling_names, own)]))
+    return found
