@@ -55,6 +55,7 @@ class Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         about: one sentence for those who choose among tools.
         files: those that it examines; its declaration names a set of files.
         code: those of them that it reads as code, in their language, not only as text.
+        most: files of the tree, those nearest to the changed ones by name; 0: all.
         reads: further files of both sides that a comparison needs.
         module: below ``diffchecks``; its ``run`` takes a job and returns a ``CheckReply``. Left
             out: the name.
@@ -79,6 +80,7 @@ class Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reporter: str = ""
     job: type[jobs.AnyJob] = jobs.SideJob
     data: str = ""
+    most: int = 0
     vendored: bool = False
     lock_files: bool = False
     unread: frozenset[str] = frozenset()

@@ -10,13 +10,10 @@ from contextlib import suppress
 from typing import Any
 
 from diffchecks.check_io import Gap, RawFinding, Source, read
+from diffchecks.data_files import read_patterns
 from diffchecks.python.source_definitions import definitions_in
 
-_DEFINES = re.compile(
-    r"^\s*(?:export\s+|public\s+|private\s+|protected\s+|static\s+|async\s+|final\s+)*"
-    r"(?:function|func|def|class|interface|struct|impl|fn|module|trait|enum|type)\s+"
-    r"(?:\([^)]*\)\s*)?([A-Za-z_$][\w$.]*)"
-)
+_DEFINES = read_patterns("enclosing_scopes")["defines"]
 _KEY = re.compile(r"^(\s*)([A-Za-z_][\w.-]*):\s*$")
 
 

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from diffchecks.check_io import CheckReply, Gap, decode_text, read
-from diffchecks.data_files import any_of, read_map, read_yaml
+from diffchecks.data_files import any_of, read_map, read_patterns, read_yaml
 from diffchecks.declarations import Files
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ExecutedFilesJob
@@ -22,9 +22,7 @@ from diffchecks.script_languages import script_language
 
 _TABLE = "executed_files.yaml"
 _ITSELF = re.compile(r"\bsys\.executable\s*,\s*(?:[\"']-\w+[\"'],\s*)*[^\n,]*\Z")
-_ASSIGNED = re.compile(
-    r"\s*(?:(?:const|let|var|local|export|readonly)\s+)?[$@]?(?P<name>\w+)\s*(?::[^=]+)?:?=[^=]"
-)
+_ASSIGNED = read_patterns("executed_files")["assigned"]
 _TEXT = re.compile(r"\.(?:txt|md|rst|[ct]sv|dat|log|cfg|ini|conf|xml|html|json|ya?ml)")
 _SHELL_SUFFIXES: Final = frozenset(
     ["", "sh", "bash", "zsh", "ksh", "mk", "just", "yml", "yaml", "json"]
@@ -33,9 +31,7 @@ _TOKEN = re.compile(r"[\w.+-]+")
 _COMMENT = re.compile(r"\s*(?:#(?!\s*include\b|!)|//|\*|--\s)")
 _LOOKED_UP = 20  # variables with names of files; each is searched for in the whole program
 _MAX_LINE_LENGTH = 2000  # characters of a line; longer ones are minified code, whose names differ
-_SETTING = re.compile(
-    r"\s*(?:#.*|(?:export\s+)?\w+=(?:[^\s`$;&|()'\"]*|'[^']*'|\"[^\"`]*\")\s*(?:#.*)?)?"
-)
+_SETTING = read_patterns("executed_files")["setting"]
 _SUBSTITUTION = re.compile(r"\$\(|`|<\(|\$\{[\w-]+\s")
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from diffchecks.data_files import read_yaml, vocabulary
+from diffchecks.data_files import read_patterns, read_yaml, vocabulary
 
 Statement = Literal["security", "stricter"]
 """``security``: names an advisory or a security defect; ``stricter``: adds a restriction."""
@@ -38,18 +38,11 @@ class PastFix(Struct, frozen=True):
 CANDIDATES = "|".join(read_yaml("vocabulary.yaml")["posix"]["may_be_fix"])
 """Words for git to search for in messages: every statement below contains one of these."""
 
-_IDENTIFIERS = re.compile(
-    r"\b(?:CVE-\d{4}-\d{4,}|GHSA(?:-[23456789cfghjmpqrvwx]{4}){3}|(?:PYSEC|RUSTSEC|GO)-\d{4}-\d+)\b"
-)
+_IDENTIFIERS = read_patterns("past_fixes")["identifiers"]
 # The last is GitHub's message for the merge of an advisory's private fork.
 _LABELED = re.compile(r"(?i)^\W*(?:\w+\()?security(?:-\d+)?\)?\W*[:\]!)]|^merge commit from fork\b")
 # A subject that is the defect itself: "XSS injection via a file's name".
-_NAMES_DEFECT = re.compile(
-    r"(?i)^\W*(?:[\w/.-]+:\s*|(?:a|possible|potential|stored|reflected|persistent|blind|dom)\W+)*"
-    r"(?:xss|csrf|ssrf|xxe|rce|sql|nosql|command|code|html|script|header|crlf|csv|ldap|path|re?dos"
-    r"|template|directory|remote|arbitrary|cross.site|open redirect|use.after|denial|heap|out.of)\b"
-    r".{0,60}\b(?:via|through|by|using|when|from|in)\b"
-)
+_NAMES_DEFECT = read_patterns("past_fixes")["names_defect"]
 _REVERT = re.compile(r"(?i)^\W*(revert|reapply|reland)\b\W*")
 
 MAX_BODY = 1500  # characters

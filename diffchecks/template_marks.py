@@ -1,22 +1,14 @@
 """Recognizes a file that does not parse as a template by its markers."""
 
-import re
+from diffchecks.data_files import read_patterns
 
-_MARKS = (
-    (re.compile(r"\{%.*?%\}"), "{% %}, as Jinja and Django have"),
-    (re.compile(r"<%.*?%>", re.DOTALL), "<% %>, as ERB, EJS and Mako have"),
-    (re.compile(r"\{\{.*?\}\}"), "{{ }}, as Jinja, Go, Mustache and cookiecutter have"),
-)
-
-
+_MARKS = read_patterns("template_marks")
 # Their own programs evaluate ``${{ }}``.
-_WITH_EXPRESSIONS = re.compile(
-    r"(?:^|/)(?:\.github/.*|\.(?:gitea|forgejo)/.*|action|azure-pipelines[^/]*)\.ya?ml$"
-)
+_WITH_EXPRESSIONS = read_patterns("with_expressions")["path"]
 
 
 def describe_template(path: str, text: str) -> str:
     """A description of the first template marker in a file's text; empty: none."""
     if _WITH_EXPRESSIONS.search(path):
         text = text.replace("${{", "")
-    return next((words for mark, words in _MARKS if mark.search(text)), "")
+    return next((words for words, mark in _MARKS.items() if mark.search(text)), "")

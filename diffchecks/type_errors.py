@@ -15,6 +15,7 @@ from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode
 
 from diffchecks.check_io import CheckReply, RawFinding, read_lines
+from diffchecks.data_files import read_patterns
 from diffchecks.imported_reports.result import one_line
 from diffchecks.jobs import TypeCheckJob, TypeCheckRun
 from diffchecks.new_findings import unmatched
@@ -25,9 +26,7 @@ _MYPY = re.compile(r"([^\s:][^:\n]{0,400}):(\d{1,8})(?::(\d{1,6}))?(?::\d+:\d+)?
 _MYPY_CODE = re.compile(r"  \[([\w-]+)\]$")
 _PYRIGHT = re.compile(r"\s{0,8}(\S[^:\n]{0,400}):(\d{1,8}):(\d{1,6}) - (\w+)(?:: (.*))?")
 _PYRIGHT_CODE = re.compile(r" \((report\w+)\)$")
-_TSC = re.compile(
-    r"(\S[^:(\n]{0,400})(?:\((\d{1,8}),(\d{1,6})\):|:(\d{1,8}):(\d{1,6}) -) error (TS\d+): (.*)"
-)
+_TSC = read_patterns("type_errors")["tsc"]
 _TSC_NOWHERE = re.compile(r"error (TS\d+): (.*)")
 MAX_CHARACTERS = 4000  # of a line
 MAX_LINES = 20  # of a message

@@ -1,19 +1,16 @@
 """Code that a package runs when it is installed or built: ``setup.py`` and ``build.rs``."""
 
 import ast
-import re
 from collections.abc import Collection, Iterator
 
 from diffchecks.check_io import Gap, RawFinding, Source
+from diffchecks.data_files import read_patterns
 from diffchecks.python.source_definitions import MAX_BYTES
 from diffchecks.python.syntax_tree_cache import parse, walk
 
 # setuptools commands that an installation runs, without those that often compile extensions.
 _COMMANDS = frozenset(["install", "develop", "egg_info"])
-_NETWORK = re.compile(
-    r"\b(?:reqwest|ureq|attohttpc|minreq|isahc|curl|hyper)::|\bstd::net\b|\b(?:Tcp|Udp)(?:Stream|Socket)\b"
-    r"|\bCommand::new\(\s*\"(?:\w*/)*(?:curl|wget|(?:bash|zsh|sh)|cmd|powershell|nc|ssh|scp)(?:\.exe)?\""
-)
+_NETWORK = read_patterns("build_scripts")["network"]
 
 
 def is_build_script(path: str) -> bool:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from diffchecks.check_io import RawFinding, Source
-from diffchecks.data_files import read_names, read_yaml
+from diffchecks.data_files import read_names, read_patterns, read_yaml
 from diffchecks.dependencies.lock_file_entries import LockEntry
 
 _PUBLIC: Sequence[Sequence[str]] = read_yaml("file_kinds.yaml")["registries"]
@@ -29,10 +29,7 @@ MAX_PLACES = 10_000
 """The maximum number of occurrences of one name that are checked for an entry's line."""
 
 # The name at the start of a line of a lock file or manifest: TOML, JSON, Yarn, Bundler, Go.
-_HEAD = re.compile(
-    r"""[ \t"'/]*(?:name"?[ =:]+"|gem ["']|require )?(?:[^\s"]*node_modules/)?"""
-    r"""(@?[\w.][^\s"'@:=<>~!(,;\[\]{}]*)"""
-)
+_HEAD = read_patterns("lock_files")["head"]
 _PART_OF_NAME = re.compile(r"[\w.-]")
 _UNENCRYPTED = re.compile(r"(?:\w+\+)?(?:http|git|ftp)://")
 _STRENGTH = {"md5": 1, "sha1": 2, "hex40": 2, "sha256": 3, "hex64": 3, "sha384": 4, "sha512": 5}

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from diffchecks.check_io import Gap, load_toml
-from diffchecks.data_files import read_patterns
+from diffchecks.data_files import read_patterns, read_yaml
 from diffchecks.dependencies import jvm_manifests, package_sources
 from diffchecks.dependencies.lock_file_entries import LockEntry
 from diffchecks.dependencies.package_sources import Dependency, Manifest, manifest
@@ -24,10 +24,7 @@ _NPM_GROUPS = ("dependencies", "devDependencies", "optionalDependencies", "peerD
 _REMOTE, _LOCAL = ("git", "url"), ("path", "workspace")
 _NPM_LOCAL = ("workspace:", "file:", "link:", "portal:", "./", "../", "~/", "/")
 _NPM_HOOKS = ("preinstall", "install", "postinstall")
-_COMPOSER_HOOKS = (
-    *("pre-install-cmd", "post-install-cmd", "pre-update-cmd", "post-update-cmd"),
-    *("pre-autoload-dump", "post-autoload-dump"),
-)
+_COMPOSER_HOOKS = tuple(read_yaml("names.yaml")["composer_hooks"].split())
 _GEMSPEC = ".gemspec"
 _GRADLE = (".gradle", ".gradle.kts")
 _SETUP_LISTS = ("install_requires", "setup_requires", "tests_require")

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, nothing_to_compare, read
+from diffchecks.data_files import read_patterns
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product
 from diffchecks.python.source_definitions import (
@@ -18,9 +19,7 @@ from diffchecks.python.syntax_tree_cache import walk
 CHANGED_LINES = 10  # of product source; fewer are rarely worth an entry
 
 _LOG = re.compile(r"(?:CHANGELOG|CHANGES|HISTORY|NEWS)(?:\.(?:md|rst|txt))?", re.IGNORECASE)
-_UNRELEASED = re.compile(
-    r"\W*(?:v?\d[\w.]*\W+)?(?:unreleased|next release|upcoming)\b", re.IGNORECASE
-)
+_UNRELEASED = read_patterns("changelog")["unreleased"]
 _FRAGMENTS = re.compile(r"(?:^|/)(?:changes|changelog|changelog\.d|changes\.d|newsfragments|news)/")
 
 

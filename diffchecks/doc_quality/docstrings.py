@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.data_files import read_patterns, read_yaml
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product
 from diffchecks.python.source_definitions import (
@@ -40,16 +41,8 @@ def run(job: ComparisonJob) -> CheckReply:
     )
 
 
-_STYLES = {
-    "sphinx": re.compile(r"^[ \t]*:(?:param|parameter|arg|argument)\b[^:\n]*:", re.MULTILINE),
-    "numpy": re.compile(r"^[ \t]*(?:Other )?Parameters[ \t]*\n[ \t]*-{3,}[ \t]*$", re.MULTILINE),
-    "google": re.compile(r"^[ \t]*(?:Args|Arguments|Parameters):[ \t]*$", re.MULTILINE),
-}
-_PLACES = {
-    "sphinx": r"^[ \t]*:\w+[ \t][^:]*\b{0}[ \t]*:",
-    "numpy": r"^[ \t]*(?:\w+,[ \t]*)*{0}[ \t]*(?::|,|$)",
-    "google": r"^[ \t]*{0}[ \t]*(?:\(|:)",
-}
+_STYLES = read_patterns("docstring_styles")
+_PLACES = read_yaml("code_patterns.yaml")["docstring_places"]
 
 
 def _stale(source: ParsedModule) -> Iterator[tuple[tuple[str, str], RawFinding]]:

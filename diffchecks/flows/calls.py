@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from diffchecks.patterns.pattern_loading import PatternFile
 
 _SELF = re.compile(r"(?:this|self|\$this|static|cls)?")
+_OF_OBJECT = re.compile(r"^(?:\$?(?:this|self))?(?:\.|->)")
 _LOOKUP = re.compile(r"\.(?:get|fetch|getOrDefault|GetValueOrDefault)\(\)$")
 _ENTRY = re.compile(r"\.(?:[gG]et\w*|fetch|dig|query|input|value)\(\)$")
 _WORDS = re.compile(r"[\w\\:]+")
@@ -118,9 +119,12 @@ class Calls(Syntax, ABC):
         self.safe, self.doubtful = set[tuple[int, str]](), set[tuple[int, str]]()
         self.invoked = 0
         self.flows: dict[tuple[int, int, str], TracedFlow] = {}
+        self.reached: set[str] = set()
         self.functions: dict[str, list[SgNode]] = {}
         self.classes: set[str] = set()
         self.module = FlowState({}, {})
+        declared = (found.groupdict() for found in tables.declared.finditer(source.text))
+        self.declared = {str(each["name"]): str(each["type"]) for each in declared}
         self.runs = 0
         self._results: dict[object, FlowValue] = {}
 
@@ -147,9 +151,12 @@ class Calls(Syntax, ABC):
         receiver, name, local = self._called(node, state)
         arguments = self._arguments(node, state)
         full = f"{name}()"
+        reported = len(self.flows)
         self._check(node, full, receiver, arguments, state, bare=not receiver.name and local)
         back = self._callbacks(node, full, receiver, arguments, state)
         value = self._result(node, full, receiver, arguments, local, state)
+        if not local and len(self.flows) == reported:
+            self.call_elsewhere(node, full, arguments.values, state)
         if self.tables.stops.search(full):
             state.dead = True
         guard = self._guard(full, receiver, arguments)
@@ -159,6 +166,11 @@ class Calls(Syntax, ABC):
         if back.taints and not value.taints:
             value = back
         return replace(value, passed=merge(value.passed, passed), failed=failed)
+
+    def call_elsewhere(
+        self, node: SgNode, name: str, values: Sequence[FlowValue], state: FlowState
+    ) -> None:
+        """Run a function of another file, where there are others."""
 
     def _called(self, node: SgNode, state: FlowState) -> tuple[FlowValue, str, Sequence[SgNode]]:
         """The object of a call, the name that is called, and the functions that it may be."""
@@ -180,6 +192,8 @@ class Calls(Syntax, ABC):
             receiver = self.evaluate(owner, state)
             if not receiver.name and not receiver.taints and _WORDS.fullmatch(owner.text()):
                 receiver = FlowValue(name=owner.text().lstrip("\\"))
+            of_object = _OF_OBJECT.sub("", receiver.name)
+            receiver = replace(receiver, name=self.declared.get(of_object, receiver.name))
             named = unquote(method.text()) if method else ""
             made = receiver.name.removeprefix("~new ").removesuffix("()")
             own = receiver.name in self.classes or made in self.classes
@@ -273,6 +287,7 @@ class Calls(Syntax, ABC):
         for taint in dangers:
             code = sink.code
             if taint.parameter:
+                self.reached.add(taint.parameter)
                 if code != "command" or not value.text.replace(TAINTED, "").strip(UNKNOWN):
                     continue
                 code = "command-parameter"
@@ -338,7 +353,7 @@ class Calls(Syntax, ABC):
             if each.call.search(name):
                 return concat([v for v in every if v.taints] or every).safe_for(each.classes)
         if local:
-            value = self._invoke(node, local[0], given.values, state)
+            value = self.invoke(node, local[0], given.values, state)
             return value if len(local) == 1 else CLEAN
         if is_source:
             return self.source(node, name)
@@ -373,7 +388,7 @@ class Calls(Syntax, ABC):
             else FlowValue(name=name)
         )
 
-    def _invoke(
+    def invoke(
         self, node: SgNode, function: SgNode, values: Sequence[FlowValue], state: FlowState
     ) -> FlowValue:
         """What a function of the file gives back."""

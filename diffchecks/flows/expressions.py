@@ -63,7 +63,7 @@ class Expressions(Calls):
             return self.source(node, text)
         functions = self.functions.get(text, ())
         if functions and self.tables.implicit:
-            return self._invoke(node, functions[0], (), state)
+            return self.invoke(node, functions[0], (), state)
         return FlowValue(name=text, function=functions[0] if len(functions) == 1 else None)
 
     def member(self, node: SgNode, state: FlowState) -> FlowValue:

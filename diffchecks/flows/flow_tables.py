@@ -23,6 +23,7 @@ parameters replaced, as in ``http.Request.URL.Query().Get``:
     sources    names that come with a request
     validated  calls as written whose result is none after all
     types      parameter as written -> its name
+    declared   expression: a declaration, with the groups ``name`` and ``type``
     parameters parameters as written that come with a request -> the class's and function's header,
                or the call that the function is passed to
     callbacks  calls whose functions get a request, and its parameters' names
@@ -120,6 +121,7 @@ class FlowTables(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     sources: re.Pattern[str]
     validated: re.Pattern[str] = NOTHING
     types: tuple[tuple[re.Pattern[str], str], ...] = ()
+    declared: re.Pattern[str] = NOTHING
     parameters: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = ()
     callbacks: tuple[Callback, ...] = ()
     fills: re.Pattern[str] = NOTHING

@@ -43,7 +43,8 @@ class Tracing(Expressions):
         self, source: Source, root: SgNode, language: PatternFile, tables: FlowTables
     ) -> None:
         super().__init__(source, root, language, tables)
-        self.has_commands = tables.commands.search(source.text) is not None
+        self.marks_parameters = tables.commands.search(source.text) is not None
+        self._names: dict[tuple[int, int], str] = {}
         self._running: list[tuple[int, int]] = []
         self._waiting: list[tuple[SgNode, str]] = []
         self._returned: list[list[tuple[SgNode, FlowValue]]] = []
@@ -69,17 +70,24 @@ class Tracing(Expressions):
 
     def run(self) -> list[TracedFlow]:
         """The flows of the program, by place."""
-        self._index()
-        for found in self.tables.imports.finditer(self.program.text):
-            self._import(found.groupdict(default=""))
-        with suppress(RecursionError):
-            self.evaluate(self.root, self.module)
+        self.prepare()
         for function, context in self._waiting:
             if self.is_of_interest(function, self.module, context):
                 self._running, self._returned = [], []
                 with suppress(RecursionError):
                     self.run_function(function, self.module, (), context)
         return [self.flows[key] for key in sorted(self.flows)]
+
+    def prepare(self) -> None:
+        """Know the program's functions, and run what is in none of them; once."""
+        if self._names:
+            return
+        self._names[place_of(self.root)] = ""
+        self._index()
+        for found in self.tables.imports.finditer(self.program.text):
+            self._import(found.groupdict(default=""))
+        with suppress(RecursionError):
+            self.evaluate(self.root, self.module)
 
     def _index(self) -> None:
         """Find the functions and classes of the file by their names."""
@@ -89,11 +97,11 @@ class Tracing(Expressions):
             kind, name = node.kind(), node.field("name") or node.field("left")
             if name is not None:
                 value = node.field("value") or node.field("right")
-                if kind in self.tables.functions:
-                    self.functions.setdefault(name.text(), []).append(node)
-                elif value is not None and value.kind() in self.tables.functions:
+                function = node if kind in self.tables.functions else value
+                if function is not None and function.kind() in self.tables.functions:
                     own = name.text().rpartition(".")[2]
-                    self.functions.setdefault(own, []).append(value)
+                    self.functions.setdefault(own, []).append(function)
+                    self._names[place_of(function)] = own
                 elif _CLASS.search(kind):
                     self.classes.add(name.text())
             waiting += [child for child in node.children() if child.is_named()]
@@ -278,7 +286,8 @@ class Tracing(Expressions):
         """Whether a function may hold a source, or the rest of a flow."""
         if any(value.taints for value in state.values.values()):
             return True
-        return self.has_commands or bool(self.tables.hint.search(context + node.text()[:_MAX_TEXT]))
+        text = context + node.text()[:_MAX_TEXT]
+        return self.marks_parameters or self.tables.hint.search(text) is not None
 
     def run_function(
         self, node: SgNode, state: FlowState, values: Sequence[FlowValue], context: str = ""
@@ -293,8 +302,10 @@ class Tracing(Expressions):
         shadowed, self.shadowed = self.shadowed, []
         own = set[str]()
         for number, parameter in enumerate(self.parameters(node)):
-            given = values[number] if number < len(values) else self._parameter(parameter, context)
             before = dict(inner.values)
+            name = f"{self.program.path} {self._names.get(own_place, '')}"
+            known = number < len(values)
+            given = values[number] if known else self._parameter(parameter, context, name)
             self.bind_name(parameter, given, inner)
             own |= {name for name in inner.values if inner.values[name] is not before.get(name)}
         self._returned.append([])
@@ -329,7 +340,7 @@ class Tracing(Expressions):
                 for place, value in results:
                     self.check_value(place, sink, value, FlowState({}, {}), "return")
 
-    def _parameter(self, node: SgNode, context: str) -> FlowValue:
+    def _parameter(self, node: SgNode, context: str, function: str) -> FlowValue:
         """What a parameter is when nobody passes it: a request, a part of one, or anything."""
         above = node.parent()
         written = node.text()
@@ -348,9 +359,8 @@ class Tracing(Expressions):
         for kind, known in self.tables.types:
             if kind.search(written):
                 return FlowValue(name=known)
-        if self.tables.sources.fullmatch(name) or not self.has_commands:
+        if self.tables.sources.fullmatch(name) or not self.marks_parameters:
             return FlowValue(name=name)
         step = (line_of(node), f"`{name}`")
-        return FlowValue(
-            name=name, text="\1", taints=(FlowTaint(f"{name}@{step[0]}", (step,), parameter=True),)
-        )
+        taint = FlowTaint(f"{name}@{step[0]}", (step,), parameter=function)
+        return FlowValue(name=name, text="\1", taints=(taint,))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from diffchecks.check_io import FlowStep
+
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
@@ -30,13 +32,15 @@ class FlowTaint(Struct, frozen=True):
         key: tells what it is of the request.
         steps: its way so far, the source first: line and text.
         cleared: the classes for which it is safe.
-        parameter: it is a parameter of a function, not known to come with a request.
+        parameter: the function whose parameter it is, if it is not known to come with a request.
+        before: its way through other files.
     """
 
     key: str
     steps: tuple[tuple[int, str], ...]
     cleared: frozenset[str] = frozenset()
-    parameter: bool = False
+    parameter: str = ""
+    before: tuple[FlowStep, ...] = ()
 
     def through(self, line: int, text: str) -> FlowTaint:
         """The same one step later."""

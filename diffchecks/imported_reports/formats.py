@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import DecodeError, Raw, Struct, ValidationError
 from msgspec.json import decode
 
+from diffchecks.data_files import read_patterns
 from diffchecks.imported_reports.result import ImportedReport, Result, level_of, weakness_numbers
 from diffchecks.imported_reports.sarif import read_sarif
 from diffchecks.xml_reports import ReportError, parse_xml
@@ -215,20 +216,11 @@ def read_checkstyle(data: bytes, _head: str = "") -> ImportedReport:
     return ImportedReport(results, [])
 
 
-_PLACED = re.compile(
-    r"^\s*([^\s:][^:\n]{0,400}|[A-Za-z]:[^:\n]{1,400}):(\d{1,8})(?::(\d{1,6}))?:?\s*(.*)$"
-)
+_PLACED = read_patterns("formats")["placed"]
 """Path, line, column and the rest."""
-_SEVERITY = re.compile(
-    r"\[?(?:(error|warning|note|info)\b|"
-    r"(fatal error|style|portability|performance|convention|refactor|information)(?=[:\]]))"
-    r"\]?[:\s-]*",
-    re.IGNORECASE,
-)
+_SEVERITY = read_patterns("formats")["severity"]
 _CODE_LAST = re.compile(r"[\[(]([A-Za-z][\w./-]{1,80})[,\w./-]{0,400}[\])]$")
-_CODE_FIRST = re.compile(
-    r"\[?([A-Z]{1,8}\d{1,5})(?:\(([\w-]{1,80})\))?(?:,[^\]]{0,80})?\]?:?\s+(?:\[\*\]\s+)?"
-)
+_CODE_FIRST = read_patterns("formats")["code_first"]
 _LEVELS = {"fatal error": "error", "style": "note", "convention": "note", "refactor": "note"}
 MAX_CHARACTERS = 4000  # of a line
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import vocabulary
+from diffchecks.data_files import read_patterns, vocabulary
 from diffchecks.infrastructure.shared_checks import find_literal, is_floating
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.patterns.pipeline_commands import find_commands, is_gitlab_file, jobs
@@ -15,18 +15,12 @@ from diffchecks.yaml_tree import TreeNode, TreePlace
 
 _CHECK = vocabulary("checking_job")
 # Without a certificate directory the daemon listens without TLS.
-_WITHOUT_TLS = {
-    "DOCKER_HOST": re.compile(r"tcp://[\w.-]+:2375/?"),
-    "DOCKER_TLS_CERTDIR": re.compile(""),
-}
+_WITHOUT_TLS = read_patterns("without_tls")
 _NEVER = re.compile("(?!)")
 
 
 # Text by the author of a commit or merge request; a branch name cannot contain a space.
-_QUOTE_OR_CHOSEN = re.compile(
-    r"\\.|(?P<quote>[\"'])|(?P<chosen>\$\{?(?:CI_COMMIT_(?:MESSAGE|TITLE|DESCRIPTION|TAG_MESSAGE|AUTHOR)"
-    r"|CI_(?:EXTERNAL_PULL|MERGE)_REQUEST_(?:TITLE|DESCRIPTION))\}?(?!\w))"
-)
+_QUOTE_OR_CHOSEN = read_patterns("gitlab")["quote_or_chosen"]
 _NEAR = 200  # characters before it
 # Places without word splitting: tests in [[ ]], assignments, the word of a case.
 _NO_SPLIT = re.compile(r"(?:\[\[[^\]]*|(?:^|[\s;&|(])(?:export\s+)?\w+=\S*|\bcase\s+)$")

@@ -9,19 +9,16 @@ from collections.abc import Iterator
 
 import yaml
 
+from diffchecks.data_files import read_patterns
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.path_kinds import is_helm_template
 from diffchecks.yaml_tree import TEMPLATED, TreeNode, parse_documents
 
 _OPEN, _CLOSE = "{{", "}}"
-_STEERS = re.compile(
-    r"-?\s*(?:(?P<word>if|else|end|range|with|define|block)\b|/\*|break\b|continue\b|\$\w*\s*:?=)"
-)
+_STEERS = read_patterns("helm")["steers"]
 _SHORT = 6  # lines from a condition to its end
 _VALUES = re.compile(r"values(?:[._-].*)?\.ya?ml|.+[._-]values\.ya?ml", re.DOTALL)
-_LINE = re.compile(
-    r"(?P<indent> *(?:- +)*)(?P<key>[\w./-]+):(?:[ \t]+(?P<value>[^#\s]\S*))?[ \t]*(?:#.*)?"
-)
+_LINE = read_patterns("helm")["line"]
 
 
 def is_template(path: str, text: str) -> bool:

@@ -13,9 +13,7 @@ _ROLES = frozenset(["Role", "ClusterRole"])
 _BINDINGS = frozenset(["RoleBinding", "ClusterRoleBinding"])
 _ANONYMOUS = frozenset(["system:anonymous", "system:unauthenticated"])
 _EVERY_ACCOUNT = re.compile(r"system:(?:serviceaccounts(?::.*)?|authenticated)")
-_MEANT_FOR_ALL = frozenset(
-    ["system:public-info-viewer", "system:discovery", "system:service-account-issuer-discovery"]
-)
+_MEANT_FOR_ALL = read_names("meant_for_all")
 _SHARED_GROUPS = frozenset(["*", "", "apps", "batch", "rbac.authorization.k8s.io"])
 _CONTAINER_LISTS = frozenset(["containers", "initContainers", "ephemeralContainers"])
 

@@ -4,14 +4,13 @@ import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import read_patterns
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.yaml_tree import TreeNode, TreePlace
 
 _FILE = re.compile(r"\.github/workflows/[^/]+\.ya?ml")
 _PRIVILEGED = frozenset(["pull_request_target", "workflow_run"])
-_HEAD = re.compile(
-    r"head_ref|pull_request\.(?:head|number|merge_commit_sha)|event\.number|workflow_run\.head|refs/pull/"
-)
+_HEAD = read_patterns("workflows")["head"]
 _FETCHES = re.compile(r"\bgh\s+pr\s+checkout\b|\bgit\s+fetch\b[^\n]*\bpull/")
 _VARIABLE = re.compile(r"env\.(\w+)")
 _MAX_VARIABLES = 8  # that refer to each other

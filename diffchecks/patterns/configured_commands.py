@@ -3,11 +3,9 @@
 import json
 import re
 
-_FILES = re.compile(
-    r"(?:^|/)(?:package\.json|\.pre-commit-config\.ya?ml|\.vscode/tasks\.json|devcontainer\.json"
-    r"|lefthook\.ya?ml|crontab|cron\.(?:d|daily|hourly|weekly|monthly)/[^/]+"
-    r"|Procfile(?:\.[^/]+)?|supervisord\.conf|meta\.ya?ml|.+\.(?:service|desktop|code-workspace|sls))\Z"
-)
+from diffchecks.data_files import read_patterns
+
+_FILES = read_patterns("configured_commands")["files"]
 _TIME = re.compile(r"\s*(?:@\w+|(?:[\d*,/-]+\s+){4}[\w*,/-]+)\s+")
 _USER = re.compile(r"[a-z_][\w-]*\s+(?=(?:/\S*/)?(?:curl|wget|bash|sh|eval|nc|echo)\s)")
 _KEY = re.compile(r"""\s*(?:-\s*)?(?:"[^"]*"|'[^']*'|[\w.-]+)\s*[:=]\s*|\s*-\s+""")

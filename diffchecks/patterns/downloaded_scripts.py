@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 from diffchecks.check_io import RawFinding, Source
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_names, read_patterns
 
 Origin = Literal["remote", "foreign", "plain-http"]
 
@@ -25,10 +25,7 @@ _OUTPUT: Final = {
 }
 _REMOTE_NAME = re.compile(r"\s(?:-[a-zA-Z]{0,8}O[a-zA-Z]{0,8}|--remote-name(?:-all)?)(?=\s|\Z)")
 _OF_URL = re.compile(r"\b(?:https?|ftp)://[^\s\"'?#]*/(?P<file>[\w.${}~+-]+)")
-_CHECKED = re.compile(
-    r"(?:sha\d*|md5|b2)sum\b|\b(?:gpgv?|cosign|minisign|signify)\b|\bdgst\b"
-    r"|\b\w*(?:verify|checksum)\w*\b"
-)
+_CHECKED = read_patterns("downloaded_scripts")["checked"]
 _INTERPRETER = (
     r"(?:source|\.|(?:[/\w]*/)?(?:sh|bash|dash|zsh|ksh|python[\d.]*|perl|ruby|node|php))[ \t]+"
     r"(?:-\w+[ \t]+)*"

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from diffchecks.data_files import read_patterns
+
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
@@ -28,11 +30,7 @@ _CALL_OR_TEXT = re.compile(r"[(\"'\\]")
 _CALLED = re.compile(r"(?![A-Z][A-Z0-9_]*\b)[^\W\d]\w*\s*\(")  # anything but a macro
 
 # The directives of conditions, and whatever may hold something that looks like one.
-_CONDITIONS = re.compile(
-    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|R"(?P<end>[^()\\\s"]*)\(.*?(?:\)(?P=end)"|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
-    r"|\\.|^[ \t]*\#[ \t]*(?P<kind>if|el|endif)(?:\\\r?\n|/\*.*?(?:\*/|\Z)|//[^\n]*|[^\n])*",
-    re.DOTALL | re.MULTILINE,
-)
+_CONDITIONS = read_patterns("readings")["conditions"]
 _SPLIT = {"kind": "ERROR", "has": {"regex": r"^#\s*(if|el|endif)"}}  # a statement by a directive
 
 # A node that the parser inserts for missing text is empty and not a named node.

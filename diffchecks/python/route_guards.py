@@ -11,7 +11,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from diffchecks.check_io import CheckReply, RawFinding
-from diffchecks.data_files import vocabulary
+from diffchecks.data_files import read_patterns, vocabulary
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_test
 from diffchecks.python.source_definitions import (
@@ -26,10 +26,7 @@ from diffchecks.python.source_definitions import (
 
 MIN_NEIGHBORS, SHARE = 3, 0.75  # guarded views beside it, and their share
 
-_OWNED = re.compile(
-    r"(?i)(?:(?<!get_)(?:request|self|g|current|me)[._]\w*user|current_?user|owner|\bme\.)"
-    r"(?![^\n]{0,80} is None)"
-)
+_OWNED = read_patterns("route_guards")["owned"]
 _RIGHT = re.compile(r"(?i)check_|admin|staff|permission_required|can_|secret|owner|(?:pk|id)=\d")
 
 

@@ -6,14 +6,13 @@ second of which is executed. Other readers of the file see a comment.
 
 import codecs
 import io
-import re
 from importlib.util import decode_source
 from tokenize import detect_encoding
 
+from diffchecks.data_files import read_patterns
+
 # By Python's own names. Punycode, for example, is also ASCII, and takes hours for a megabyte.
-_USUAL = re.compile(
-    r"utf-8(?:-sig)?|ascii|(?:big5|cp|euc_|gb|iso8859-|koi8-|mac-)[\w-]*|johab|shift_jis|tis-620"
-)
+_USUAL = read_patterns("source_encoding")["usual"]
 _ASCII = bytes(range(128))
 
 

@@ -5,30 +5,22 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from diffchecks.check_io import CheckReply, Gap, NotApplicable, RawFinding, Source, check_files
+from diffchecks.data_files import read_names, read_patterns, read_yaml
 from diffchecks.jobs import SideJob
 from diffchecks.python import syntax_tree_cache
 from diffchecks.regular_expressions.backtracking import MAX_LENGTH, Growth, find_growth
 
-_MESSAGES: dict[Growth, str] = {
-    "exponential": "This regular expression takes exponential time on some texts",
-    "polynomial": "This regular expression takes time with the cube of some texts' length or more",
-}
+_MESSAGES: Mapping[Growth, str] = read_yaml("texts.yaml")["regular_expressions"]
 
 # A file is parsed only if it contains a repeated group or three loops, since other expressions are
 # fast.
-_SUSPECT = re.compile(
-    r"\)(?:[*+]|\{\d{0,9},?)|[\w.)\]](?:[*+]|\{\d{1,4},\})(?:[^\n*+]{0,200}[*+]){2}"
-)
+_SUSPECT = read_patterns("regular_expressions")["suspect"]
 
-_CALLS = frozenset(
-    "compile match search fullmatch split findall finditer sub subn".split()  # noqa: SIM905
-)
-_VALIDATORS = frozenset(
-    {"RegexValidator", "RegexField", "Regexp", "re_path"}  # of Django and WTForms
-)
+_CALLS = read_names("expression_calls")
+_VALIDATORS = read_names("expression_validators")
 _GRAMMARS = {".ts": "typescript", ".mts": "typescript", ".cts": "typescript", ".tsx": "tsx"}
 _NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?![=!])")
 

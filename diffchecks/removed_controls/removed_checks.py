@@ -10,16 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import vocabulary
+from diffchecks.data_files import read_patterns, read_yaml, vocabulary
 from diffchecks.path_kinds import path_kinds
 from diffchecks.removed_controls.lost_wrapping import ChangedText, strip_whitespace
 
 ALTERED, CONDITION, OTHER = "altered-condition", "removed-condition", "removed-protection"
-LEADS = {
-    ALTERED: "A condition that may protect is another one now",
-    CONDITION: "A condition that may protect is gone",
-    OTHER: "A line that may protect is gone",
-}
+LEADS = read_yaml("texts.yaml")["removed_checks"]
 """Code → message."""
 DENIAL = "denial-removed"
 """The code of a condition about access that rejected, and of which nothing is left."""
@@ -31,9 +27,7 @@ SPAN = 5  # lines from a condition to the end of its rejection
 _NOT_IN = frozenset({"tests", "samples", "documents", "generated", "vendored"})
 _NOT_CODE = frozenset({".md", ".rst", ".txt", ".lock", ".json", ".po", ".svg"})
 
-_CONDITION = re.compile(
-    r"\s*(?:\}?\s*el(?:se\s?)?if|if|unless|assert|guard|when)\b|.*[)\w] (?:if|unless) "
-)
+_CONDITION = read_patterns("removed_checks")["condition"]
 _WORD = re.compile(r"[\w-]+|\\[rn0]|['\"/]\.\.['\"/]")
 
 

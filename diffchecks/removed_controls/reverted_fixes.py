@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from diffchecks import name_some
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_names, read_patterns
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.past_fixes import PastFix
 from diffchecks.path_kinds import path_kinds
@@ -20,24 +20,14 @@ from diffchecks.secrets.secret_scan import secrets_in
 SUBJECT = 100  # characters of a subject in a message
 _NOT_IN = frozenset({"tests", "samples", "documents", "generated"})
 _COMMENT = re.compile(r"\s*(?:#(?!include)|//|\*|/\*|<!--|--|%|\"\"\"|''')")
-_IMPORT = re.compile(
-    r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|require|include|package\s"
-    r"|(?:const|let|var)\s+[^=]{1,200}=\s*require\("
-    # A field without a value protects nothing by itself.
-    r"|(?:(?:private|protected|public|static|volatile|readonly)\s+)+[\w<>\[\],.? ]{1,80}\s\w+;\s*$)"
-)
+_IMPORT = read_patterns("reverted_fixes")["import"]
 _WORD = re.compile(r"[^\W\d]\w{2,}")
-_KEYWORD = re.compile(
-    r"\s*(?:(?:\}\s*)?else\s+)?(?:if|elif|elsif|elseif|unless|while|when|assert|guard|return)\b\s*"
-)
+_KEYWORD = read_patterns("reverted_fixes")["keyword"]
 _SHOWN_FILES = 5
 _NEAR = 8  # lines between a removed line and its longer form
 _VERSION = re.compile(r"(?i)version\b.{0,6}=")
 _REQUIRED = re.compile(r"\d\.\d")  # a version: later ones have the fix as well
-_DEFINES = re.compile(
-    r"\s*(?:(?:export|public|private|protected|static|async|default|abstract|final|pub)\s+)*"
-    r"(?:class|def|func|function|type|interface|struct|module|fn)\s+(?:self\.|\([^)]*\)\s*)?(\w+)"
-)
+_DEFINES = read_patterns("reverted_fixes")["defines"]
 
 
 class Undone(Struct, frozen=True):

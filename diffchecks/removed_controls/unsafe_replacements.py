@@ -8,7 +8,13 @@ from pathlib import PurePosixPath
 from msgspec import Struct, convert, field
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import compile_expression, read_names, read_yaml, vocabulary
+from diffchecks.data_files import (
+    compile_expression,
+    read_names,
+    read_patterns,
+    read_yaml,
+    vocabulary,
+)
 from diffchecks.removed_controls.lost_wrapping import (
     MAX_HUNK_CHARACTERS,
     SHOWN,
@@ -171,11 +177,7 @@ def _weaker_values(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
                 break
 
 
-_OPTION = re.compile(
-    r",?['\"]?(?P<name>resolve_entities|no_network|forbid_\w+|autoescape|check_hostname|cert_reqs"
-    r"|verify_\w+|http_?only|same_?site|secure|weights_only)['\"]?(?:=>?|:)(?P<value>['\"]?[\w.]+['\"]?),?",
-    re.IGNORECASE,
-)
+_OPTION = read_patterns("unsafe_replacements")["option"]
 _OFF = re.compile(r"(?i)false|none|null|nil|['\"]?(?:[\w.]+\.)?(?:cert_)?none['\"]?")
 
 

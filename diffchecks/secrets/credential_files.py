@@ -11,17 +11,13 @@ from typing import NamedTuple
 import yaml
 
 from diffchecks.check_io import Gap
-from diffchecks.data_files import read_rows
+from diffchecks.data_files import read_patterns, read_rows
 from diffchecks.infrastructure.helm import parse_template
 from diffchecks.secrets.secret_plausibility import Hit, is_entered
 from diffchecks.yaml_tree import TreeNode, parse_documents, walk
 
 # A users table in a dump may contain plain digests, recognizable only by the table's name.
-_INSERT_USERS = re.compile(
-    r"^\s{0,8}(?:INSERT|REPLACE)\s+INTO\s+[`\"'\[.\w]{0,60}"
-    r"(?:user|member|account|customer|admin|login|auth)[^;]{0,20000}",
-    re.MULTILINE | re.IGNORECASE,
-)
+_INSERT_USERS = read_patterns("credential_files")["insert_users"]
 _DIGEST = re.compile(r"'((?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}))'", re.IGNORECASE)
 
 
@@ -58,11 +54,7 @@ def credential_rules() -> tuple[CredentialRule, ...]:
     )
 
 
-_NOT_SECRET_KEY = re.compile(
-    r"user(?:[-_]?name)?$|host|port$|^ca\.(?!key)|\.crt$|namespace|endpoint|region|bucket|^name$"
-    r"|email|public",
-    re.IGNORECASE,
-)
+_NOT_SECRET_KEY = read_patterns("credential_files")["not_secret_key"]
 
 
 def find_secret_values(text: str) -> Iterator[tuple[str | None, int, int]]:

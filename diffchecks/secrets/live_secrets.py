@@ -7,6 +7,7 @@ the text and keeps its lines.
 import re
 from collections.abc import Iterator
 
+from diffchecks.data_files import read_patterns
 from diffchecks.secrets.private_keys import find_encoded
 from diffchecks.secrets.redaction import REDACTED
 from diffchecks.secrets.token_formats import find_tokens
@@ -14,11 +15,7 @@ from diffchecks.secrets.token_formats import find_tokens
 MIN_LENGTH = 16
 """The length in characters of the shortest format."""
 
-_KEY = re.compile(
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?P<body>.{1,20000}?)"
-    r"(?:-----(?:END|BEGIN) |\Z)",
-    re.DOTALL,
-)
+_KEY = read_patterns("live_secrets")["key"]
 # As in a file, a diff, numbered lines, or a string in source code.
 _KEY_TEXT = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}|(?<![\w+/])[A-Za-z0-9+/]{2,}={1,2}(?!\w)")
 _ESCAPE = re.compile(r"\\[nrt\"'/]")

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from diffchecks.data_files import read_names, vocabulary
+from diffchecks.data_files import read_names, read_patterns, vocabulary
 
 
 class Hit(NamedTuple):
@@ -35,25 +35,16 @@ PASSWORDS = read_names("password_codes")
 
 
 # The only values in a credentials file that are not credentials.
-_STAND_IN = re.compile(
-    r"^(?:<.*>|\[.*\]|x{3,}|\*+|-+|\.+|change[-_]?me|your.*|.*[-_ ](?:here|phrase)|null|none|true"
-    r"|false|\$\w+|%\w+%|@\w+@|.*(?:\$\{|\$\(|\{\{|<%).*)$",
-    re.IGNORECASE,
-)
+_STAND_IN = read_patterns("secret_plausibility")["stand_in"]
 
 # An address, or a name with a version; a format or an expression.
-_WORD_AND_EXTENSION = re.compile(
-    r"@[\w-]+\.\w|[%$]\w+[%$]?$|[()\[\]{}<>|=\\;,]|[*?]$|\w\.\w+$|^[*?^]"
-)
+_WORD_AND_EXTENSION = read_patterns("secret_plausibility")["word_and_extension"]
 _TOKEN = re.compile(r"[A-Za-z0-9+/=_.~%-]{16,512}")
 _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _WORDY = re.compile(r"[A-Za-z]+\d{0,3}|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\d{0,2}|\d{1,4}|v\d+", re.ASCII)
 # A path, a URL, a message, code, rules for a field: text that is never a password.
-_NOT_A_PASSWORD = re.compile(
-    r"\s|^[/.~]|://|[:=,;({\[]$|^[({\[]|\\[nrtux]|\(\)|::|->|=>|^--?\w|^[#.]\w+$|\w/\w+/\w|</|^%"
-    r"|\w=\w+&|^(?:required|nullable|sometimes|present|bail)\|"
-)
+_NOT_A_PASSWORD = read_patterns("secret_plausibility")["not_a_password"]
 
 
 def compute_entropy(text: str) -> float:

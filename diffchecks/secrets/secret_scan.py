@@ -12,6 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
+from diffchecks.data_files import read_patterns
 from diffchecks.jobs import SideJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.secrets.contexts import (
@@ -34,18 +35,11 @@ _MAX_REDACTED = 200
 _IN_BASE64 = ", in base64"
 _MAX_USER = 40  # characters
 _NEAR = 120  # characters before and after it
-_USER = (
-    r"(?:user(?:[ _.-]?(?:name|id))?|login|role|uid)[\"'`]?\s{0,4}(?:=>|:=|[=:(,]|\s)\s{0,4}[\"'`]?"
-)
+_USER = read_patterns("secret_scan")["user"].pattern
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<password>[^\s/@]+)@\S+\Z")
 _MANIFESTS = (".yaml", ".yml", ".json")
 # What is in files of which only the content is known.
-_SIGNS = (
-    (re.compile(r"\"auth\""), "config.json"),
-    (re.compile(r"^current-context:", re.MULTILINE), "kubeconfig.yaml"),
-    (re.compile(r"^machine \S+\s+login ", re.MULTILINE), ".netrc"),
-    (re.compile(r"_auth(?:Token)?\s*="), ".npmrc"),
-)
+_SIGNS = read_patterns("secret_signs")
 MAX_OF_A_KIND = 100  # in one file; a dump of users is one problem, not thousands
 
 
@@ -96,7 +90,7 @@ def _in_base64(text: str, kind: _Kind, layers: int) -> Iterator[Hit]:
             example = kind.example_key or marked
             found = [private_key(value.key, 0, 0, example=example)]
         else:
-            names = (name for sign, name in _SIGNS if sign.search(value.text))
+            names = (name for name, sign in _SIGNS.items() if sign.search(value.text))
             found = _hits(next(names, "decoded.ini"), value.text, kind, layers)
         for hit in islice(found, 1):
             what = f"{hit.what.removesuffix(_IN_BASE64)}{_IN_BASE64}"

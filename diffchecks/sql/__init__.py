@@ -1,11 +1,10 @@
 """Hazards and bugs in SQL of any dialect: migrations, routines and scripts."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
-from diffchecks.data_files import read_yaml
+from diffchecks.data_files import read_names, read_patterns, read_yaml
 from diffchecks.jobs import SideJob
 from diffchecks.sql.dynamic_statements import find_dynamic_statements
 from diffchecks.sql.tokens import Token, read_tokens
@@ -14,15 +13,11 @@ Tokens = Sequence[Token]
 _CONDITIONS = frozenset(["WHERE", "AND", "OR", "ON", "WHEN", "HAVING", "NOT", "IF", "ELSIF"])
 _STARTS = frozenset([";", "BEGIN", "THEN", "ELSE", "LOOP", "DO", "GO", "AS", "IS"])
 _TEMPORARY = ("#", "@", "TMP", "TEMP", "STAG", "STG")
-_FILLED = frozenset(
-    ["DEFAULT", "GENERATED", "IDENTITY", "AUTO_INCREMENT", "PRIMARY", "AS", "CONSTRAINT", "CHECK"]
-)
+_FILLED = read_names("filled")
 _GRANTABLE = frozenset(["USAGE", "CONNECT", "EXECUTE", "SELECT", "TEMP", "TEMPORARY"])
 _MAX_TOKENS = 1000  # maximum tokens per statement, so that a file takes linear time
 _LIMITED = frozenset(["WHERE", "JOIN", "USING", "LIMIT", "TOP", "OUTPUT"])
-_UNDONE = re.compile(
-    r"(?:^|[/._-])(?:down|rollback|undo|revert|uninstall|clean\w*|reset)(?:[/._-]|$)"
-)
+_UNDONE = read_patterns("sql")["undone"]
 _WEAK = frozenset(["MD5", "SHA1", "SHA"])
 
 

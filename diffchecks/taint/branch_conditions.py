@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from diffchecks.data_files import read_names
 from diffchecks.taint import strings
 from diffchecks.taint.abstract_state import collect_taints
 from diffchecks.taint.abstract_values import (
@@ -268,10 +269,7 @@ def _choice(kept: list[Value], last: Value, implies: Implication, *, stop_at: bo
     return value.with_implication(implies if implies.true or implies.false else None)
 
 
-_COMPOUND: Final = (
-    ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar,
-    ast.Match, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef,
-)  # fmt: skip
+_COMPOUND: Final = tuple(getattr(ast, name) for name in read_names("compound_nodes"))
 _MAX_NODES: Final = 5000
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_names, read_patterns
 from diffchecks.python.syntax_tree_cache import blocks
 from diffchecks.taint.library_models import LibraryModels
 from diffchecks.taint.module_index import Module
@@ -143,11 +143,7 @@ def make_hints(models: LibraryModels) -> Hints:
     return Hints(models)
 
 
-_STATEMENT: Final = re.compile(
-    r"""["']\s*(?:select\s|insert\s+(?:or\s+\w+\s+)?into\s|update\s+\S+\s*(?:set\s|["'])|delete\s+from\s
-    |replace\s+into\s|with\s+\w+\s+as\s|exec\s|call\s|(?:drop|alter|truncate)\s+\w+\s)""",
-    re.IGNORECASE | re.VERBOSE,
-)
+_STATEMENT: Final = read_patterns("entry_points")["statement"]
 _CALLED: Final = re.compile(r"\b(?:execute\w*|text|raw|RawSQL|read_sql\w*|fetch\w*|query\w*)\(")
 
 

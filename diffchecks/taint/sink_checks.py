@@ -4,7 +4,7 @@ import ast
 import re
 from typing import Any, Final
 
-from diffchecks.data_files import read_map
+from diffchecks.data_files import read_map, read_patterns
 from diffchecks.taint import branch_conditions
 from diffchecks.taint.abstract_state import AbstractState, collect_taints
 from diffchecks.taint.abstract_values import (
@@ -21,13 +21,7 @@ from diffchecks.taint.module_index import Bound, Class, Function
 
 _HOST: Final = re.compile(r"[a-zA-Z][\w+.-]*://[^/?#\\]+[/?#]")
 _PATH: Final = re.compile(r"/[^/\\]")
-_STATEMENTS: Final = (
-    "select|insert|update|delete|replace|merge|with|exec|call|create|drop|alter|truncate|set|grant"
-)
-_BEGINNINGS: Final = {
-    "markup": re.compile(r"\s*<"),
-    "statement": re.compile(rf"\s*(?:{_STATEMENTS})\s", re.IGNORECASE),
-}
+_BEGINNINGS: Final = read_patterns("text_beginnings")
 SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "parameter": 0.5, "stored": 0.8}
 _SUFFIXES: Final = read_map("maps.yaml", "code_endings")
 # Classes for which a stored part of the text counts.
@@ -36,9 +30,7 @@ _HTML: Final = re.compile("text/html")
 _LOCAL: Final = 0.4
 _DOUBTFUL: Final = 0.5  # too many unknown functions on the path
 _SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
-_SHELLS: Final = re.compile(
-    r"(?:\w{0,4}sh|cmd|powershell|python[\d.]*|su|sudo|env|busybox)(?:\.exe)?", re.IGNORECASE
-)
+_SHELLS: Final = read_patterns("sink_checks")["shells"]
 
 
 def check_call(frame: Activation, call: EvaluatedCall, ref: str) -> None:

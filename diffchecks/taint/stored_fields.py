@@ -7,7 +7,7 @@ from typing import Final, TypeGuard
 
 from msgspec.structs import replace
 
-from diffchecks.data_files import read_patterns
+from diffchecks.data_files import read_names, read_patterns
 from diffchecks.path_kinds import is_test
 from diffchecks.taint import sink_checks
 from diffchecks.taint.abstract_state import HeapObject
@@ -17,11 +17,7 @@ from diffchecks.taint.entry_points import lines_with
 from diffchecks.taint.module_index import Class, Module
 
 STORED: Final = "stored"
-SHOWN: Final = re.compile(
-    r"\b(?:Markup|mark_safe|HttpResponse|HTMLResponse|Response)\s*\(|['\"]\s*</?[a-zA-Z]"
-    r"|\b(?:execute|text|raw|system|popen|run|call|check_output|Popen|eval|exec|from_string"
-    r"|Template|render_template_string)\("
-)
+SHOWN: Final = read_patterns("stored_fields")["shown"]
 """Matches in a function that may send markup to a browser or execute a text."""
 
 MODELS: Final = re.compile(r"\b(?:Model\)|Base\)|Column\(|mapped_column\(|SQLModel\b)|\wField\(")
@@ -31,9 +27,7 @@ _REMOTE: Final = frozenset({"request", "socket"})
 _CERTAIN: Final = 0.7
 # The object that is read is unknown; low enough that an unknown function ends the flow.
 _SURE: Final = 0.6
-_CREATES: Final = frozenset(
-    {"create", "get_or_create", "update_or_create", "acreate", "insert", "update"}
-)
+_CREATES: Final = read_names("creates")
 _PATTERNS: Final = read_patterns("stored_fields")
 _MANAGERS: Final = frozenset({"objects", "query", "_default_manager"})
 _MAX_REF: Final = 100

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from diffchecks.check_io import Gap, Source, read
-from diffchecks.data_files import vocabulary
+from diffchecks.data_files import read_patterns, vocabulary
 from diffchecks.python.source_definitions import find_nearest
 from diffchecks.taint.module_index import Module
 from diffchecks.taint.template_code import TemplateCode, read_code
@@ -14,9 +14,7 @@ from diffchecks.templates import is_shown_as_markup, read_template
 from diffchecks.templates.judging import find_printed
 
 _OFF = vocabulary("autoescape_off")
-_INCLUDED = re.compile(
-    r"""(?:\{%[-+]?\s*(?:extends|include|import|from)\s+|<%(?:include|inherit)\s+file=)["']([^"'\n]+)"""
-)
+_INCLUDED = read_patterns("template_files")["included"]
 _EXTENDS = re.compile(r"\{%[-+]?\s*extends\s")
 # Formats of messages that no browser renders.
 _OF_MESSAGES = frozenset({"b", "code", "em", "i", "pre", "strong", "u"})

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import PurePosixPath
 from typing import Final
 
-from diffchecks.data_files import read_map
+from diffchecks.data_files import read_map, read_patterns
 from diffchecks.taint import entry_parameters, rendered_templates
 from diffchecks.taint.abstract_values import ROW, UNKNOWN, Value, resolve
 from diffchecks.taint.call_frames import Activation, EvaluatedCall, TaintJob
@@ -14,9 +14,7 @@ from diffchecks.taint.stored_fields import classes_of, rows
 from diffchecks.taint.template_files import TemplateTree
 
 _LITERAL: Final = re.compile(r"""["'](?P<name>[\w./-]+\.(?:x?html?|jinja2?|j2|mako))["']""")
-_GENERIC: Final = re.compile(
-    r"\.(?:\w*(?P<kind>Detail|List|Create|Update|Delete|Template|Form)View)$"
-)
+_GENERIC: Final = read_patterns("template_renderers")["generic"]
 _SUFFIXES: Final = read_map("maps.yaml", "template_endings")
 _VIEWS: Final = re.compile(r"(?:Detail|List|Create|Update|Delete)View\b|\btemplate_name\b")
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, NotApplicable, RawFinding, Source, check_files
-from diffchecks.data_files import vocabulary
+from diffchecks.data_files import read_names, vocabulary
 from diffchecks.jobs import SideJob
 from diffchecks.patterns.template_code_extraction import is_component
 from diffchecks.templates.dialects import Dialect, find_dialect, load_dialect
@@ -22,9 +22,7 @@ _FEED = re.compile(r"<(?:rss|feed|urlset|sitemapindex|opml)\b")
 _HEAD = 1000  # characters of a file that are read to recognize it
 _PAGES = frozenset({"blade", "html", "htm", "xhtml", "phtml", "mobile", "phone", "tablet"})
 # File names of pages, some of which have no HTML element but components, directives or includes.
-_ALWAYS_PAGES = frozenset(
-    {"pug", "jade", "haml", "slim", "hbs", "ejs", "cshtml", "razor", "jsp", "jspf", "jspx", "heex"}
-)
+_ALWAYS_PAGES = read_names("always_pages")
 
 
 def run(job: SideJob) -> CheckReply:

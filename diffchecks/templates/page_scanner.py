@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from diffchecks.check_io import Gap
+from diffchecks.data_files import read_patterns
 from diffchecks.templates.dialects import Delimiters, Dialect, TagKind
 
 Where = Literal[
@@ -30,11 +31,7 @@ _NAME = re.compile(rf"[^\s/>=\"'{_CODE}]+")
 _EQUALS = re.compile(r"\s*=\s*")
 _BARE = re.compile(r"[^\s>\"']*")
 _RAW = frozenset({"script", "style"})
-_SCRIPT = re.compile(
-    r"(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))|(?P<string>\"(?:\\.|[^\"\\\n])*|'(?:\\.|[^'\\\n])*)[\"']?"
-    r"|(?P<template>`(?:\\.|[^`\\])*)`?",
-    re.DOTALL,
-)
+_SCRIPT = read_patterns("page_scanner")["script"]
 _IN_SCRIPT: Mapping[str, Where] = {
     "comment": "comment", "string": "string", "template": "template",
 }  # fmt: skip

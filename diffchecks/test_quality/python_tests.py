@@ -1,12 +1,12 @@
 """Reads the tests of one Python file: their assertions, and whether they are skipped."""
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import cached_property
 
 from msgspec import Struct
 
+from diffchecks.data_files import read_patterns
 from diffchecks.python.source_definitions import (
     Definition,
     DefinitionNode,
@@ -18,10 +18,7 @@ from diffchecks.python.source_definitions import (
 )
 from diffchecks.python.syntax_tree_cache import walk
 
-_ASSERTS = re.compile(
-    r"_*(?:assert|check|verif|expect|validat|ensure|should|raises|warns|deprecated_call|fail|must)",
-    re.IGNORECASE,
-)
+_ASSERTS = read_patterns("python_tests")["asserts"]
 _SKIPS = frozenset({"skip", "xfail", "expectedFailure", "skipTest", "SkipTest"})
 
 

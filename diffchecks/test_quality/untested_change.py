@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from diffchecks import name_some
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import read_names
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product, is_test
 from diffchecks.python.imported_files import module_index, scan_imports
@@ -20,17 +21,7 @@ MIN_LINES = 15
 FILES_SHOWN = 3
 
 _LAYOUT = re.compile(r"[\s()\"']+|,(?=[\])}])")
-_QUIET = (
-    ast.Import,
-    ast.ImportFrom,
-    ast.Pass,
-    ast.Global,
-    ast.Nonlocal,
-    # Their headers change with every annotation; their behavior is in their bodies.
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-)
+_QUIET = tuple(getattr(ast, name) for name in read_names("quiet_nodes"))
 
 
 class _Unit(Struct, frozen=True):

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from diffchecks import name_some
 from diffchecks.check_io import CheckReply, RawFinding, nothing_to_compare
+from diffchecks.data_files import read_patterns
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_test
 from diffchecks.python.source_definitions import (
@@ -111,9 +112,7 @@ WORD_LENGTH = 4  # shorter names say too little about the subject of a test
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 # Names of functions, classes, parameters, keywords and module variables, not of locals.
-_DEFINED = re.compile(
-    r"(?<=def )\w+|(?<=class )\w+|[A-Za-z_]\w*(?=: |=[^\s=])|^[A-Za-z_]\w*(?= = )", re.MULTILINE
-)
+_DEFINED = read_patterns("weakened_tests")["defined"]
 _OWN = re.compile(r"([A-Za-z_]\w*) (?:=|in) |\bas ([A-Za-z_]\w*)")
 
 

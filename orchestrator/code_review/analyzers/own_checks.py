@@ -1,5 +1,6 @@
 """Our own checks, in worker processes: of one side at a time, or comparing two."""
 
+from bisect import bisect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -213,7 +214,11 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
         """Those of a side's files that it reads, found once: a tree may have very many."""
         if side.name not in self._found:
             listed = await self._workspace.contents.paths(side.name)
-            self._found[side.name] = [name for name in listed if self.wants(name)]
+            names = [name for name in listed if self.wants(name)]
+            changed = sorted(file.path for file in self._workspace.change.files)
+            middle = bisect(names, changed[len(changed) // 2]) if self.check.most else 0
+            first = max(0, middle - self.check.most // 2)
+            self._found[side.name] = names[first : first + (self.check.most or len(names))]
         return self._found[side.name]
 
     def _changed_files(self, side: Side) -> list[tuple[str | None, str | None]]:
