@@ -256,8 +256,8 @@ def _what_it_hides(file: ChangedFile, new: ContentInfo) -> str:
 
 
 def is_text(path: str, content: ContentInfo) -> bool:
-    """Whether it can be read. Scripts refuse a NUL in code; shells and browsers ignore it."""
-    return not content.binary or (content.stray and matches(path, file_names("scripts")))
+    """Whether it can be read. Compilers refuse a NUL in code; shells and browsers ignore it."""
+    return not content.binary or (content.stray and matches(path, file_names("nul_refused")))
 
 
 def _as_binary(file: ChangedFile, old: ContentInfo | None, new: ContentInfo) -> ChangedFile:

@@ -180,12 +180,13 @@ async def test_one_byte_does_not_hide_source_from_the_review(tmp_path: Path) -> 
     hidden = dict.fromkeys(("x.jinja2", "x.jsp", "x.ex", "Rakefile", "x.dart"), page)
     noted = {"blob.bin": "\0", "notes.md": "a\0b\n", "a.css": "a {}\0\n", "i.png": "\x89PNG\0"}
     scripts = {"a.js": "f(`\0`);\neval(x);\n", "b.js": "ev\0al(x);\n"}
-    scripts = {path: text + "f(1);\n" * 400 for path, text in scripts.items()}
+    scripts |= {"a.kt": 'val a = """\0"""\n', "b.java": "class A { int a = ev\0al(x); }\n"}
+    scripts = {path: text + "//;\n" * 700 for path, text in scripts.items()}
     head = {"app.py": "X = 1\n", "gone.jsp": None, **hidden, **noted, **scripts}
     made = change(tmp_path, {"gone.jsp": "gone\0"}, head)
     verdict = await review(made)
     assert verdict.status == "incomplete"
-    assert {skip.path for skip in verdict.skipped if skip.gap} == {*hidden, "b.js"}
+    assert {skip.path for skip in verdict.skipped if skip.gap} == {*hidden, "b.js", "b.java"}
     assert ("a.js", 2) in {(found.path, found.start_line) for found in verdict.findings}
     whys = {skip.path: skip.why for skip in verdict.skipped}
     assert whys["x.jsp"] == "binary, although its name says that it is JSP"
