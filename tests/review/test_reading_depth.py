@@ -59,7 +59,7 @@ SETTINGS = (
     "helmfile.yaml.gotmpl", "config.yml.example", "app.config", "ca.crt", "CNAME", "site.webmanifest",
     ".swiftformat", ".swift-version", ".jshintrc", "INSTALL", "README-windows", "RELEASE_NOTES", "HACKING",
     "LICENSE_3RD_PARTY", "suricata.yaml.in", "Product.wxs", "App.xaml", "KEYS", "x.stderr", ".npmrc",
-    "tests/run/case.vtc", "docs/SubmittingPatches", "changelog/unreleased/issue-5",
+    "tests/run/case.vtc", "docs/SubmittingPatches", "a.topic", "hi.tree", "changelog/unreleased/issue-5",
 )  # fmt: skip
 
 
