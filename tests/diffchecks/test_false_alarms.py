@@ -20,6 +20,7 @@ OLD, NEW = "a" * 88, "b" * 88
 GIT = "https://github.com/a/h.git"
 GEMS = "GEM\n  remote: https://rubygems.org/\n{}  specs:\n    rack ({})\n\nDEPENDENCIES\n  rack\n"
 VIEWS = "def {}(request, pk):\n    return str(pk)\n\n\ndef serve(request, pk):\n    return pk\n"
+WORK = "class A {{ async Task F() {{ await Task.Run({} => {{ b.ExecuteAsync(g); }}); }} }}\n"
 FRAMEWORK = ("x/views.py", "x/forms.py", "x/tasks.py", "x/management/commands/sync.py")
 
 
@@ -75,6 +76,7 @@ QUIET = {
             '$db->query("INSERT INTO t SELECT {$c} FROM b");\n'
         },
     ),
+    "work in the background": ({}, {"A.cs": WORK.format("()")}),
     "a condition that is asserted": (
         {},
         {"A.php": "<?php\n$id = implode(':', [$a, $b]);\nassert($id !== '');\n"},
@@ -206,6 +208,7 @@ TWINS = {
         {"Gemfile.lock": GEMS.format("", "6.1.6")},
         {"Gemfile.lock": GEMS.format("  remote: https://gems.a.example/\n", "6.1.7")},
     ),
+    "not-awaited": ({}, {"A.cs": WORK.format("async ()")}),
     "unsafe-replacement": (
         {"r.ts": "const r = router({ all: protectedProcedure.query(f) });\n"},
         {"r.ts": "const r = router({ all: publicProcedure.query(f) });\n"},
