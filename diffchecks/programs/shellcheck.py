@@ -64,7 +64,8 @@ class ShellCheck(Linter):
     def finding(self, result: Any, copies: FileCopies) -> RawFinding | None:
         """A finding; none about a constant that is a variable of Make."""
         name, code = copies.name_of(result["file"]), result["code"]
-        if code == _CRLF and result["line"] != 1:
+        one_branch = f" on line {result['line']}." in result["message"]  # two patterns of a case
+        if one_branch or (code == _CRLF and result["line"] != 1):
             return None
         if code in _TABLE["about_constants"] and _is_makefile(copies.paths[name]):
             return None

@@ -21,6 +21,8 @@ GIT = "https://github.com/a/h.git"
 GEMS = "GEM\n  remote: https://rubygems.org/\n{}  specs:\n    rack ({})\n\nDEPENDENCIES\n  rack\n"
 VIEWS = "def {}(request, pk):\n    return str(pk)\n\n\ndef serve(request, pk):\n    return pk\n"
 WORK = "class A {{ async Task F() {{ await Task.Run({} => {{ b.ExecuteAsync(g); }}); }} }}\n"
+QUERY = "import m from 'mongoose';\nasync function f() {\n  User.deleteMany(q);\n  await g();\n}\n"
+UPDATE = "<?php\nforeach ($a as $b) { DB::update(\"UPDATE t SET a = '{$b}'\"); }\n"
 FRAMEWORK = ("x/views.py", "x/forms.py", "x/tasks.py", "x/management/commands/sync.py")
 
 
@@ -76,6 +78,8 @@ QUIET = {
             '$db->query("INSERT INTO t SELECT {$c} FROM b");\n'
         },
     ),
+    "a query that is only compiled": ({}, {"test/types/q.test.ts": QUERY}),
+    "text of a migration": ({}, {"database/migrations/a.php": UPDATE}),
     "work in the background": ({}, {"A.cs": WORK.format("()")}),
     "a condition that is asserted": (
         {},
@@ -208,6 +212,7 @@ TWINS = {
         {"Gemfile.lock": GEMS.format("", "6.1.6")},
         {"Gemfile.lock": GEMS.format("  remote: https://gems.a.example/\n", "6.1.7")},
     ),
+    "sql-built": ({}, {"database/a.php": UPDATE}),
     "not-awaited": ({}, {"A.cs": WORK.format("async ()")}),
     "unsafe-replacement": (
         {"r.ts": "const r = router({ all: protectedProcedure.query(f) });\n"},

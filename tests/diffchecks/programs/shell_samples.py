@@ -76,12 +76,12 @@ _SCRIPTS = {
     "SC2216": ("ls | rm\n", "ls | xargs rm\n"),
     "SC2217": ("echo x < f\n", "cat < f\n"),
     "SC2221": (
-        "case $1 in *) echo a;; b) echo b;; esac\n",
-        "case $1 in b) echo b;; *) echo a;; esac\n",
+        "case $1 in\n*) echo a;;\nb) echo b;;\nesac\n",
+        "case $1 in\n* | b) echo a;;\nesac\n",
     ),
     "SC2222": (
-        "case $1 in *) echo a;; b) echo b;; esac\n",
-        "case $1 in b) echo b;; *) echo a;; esac\n",
+        "case $1 in\n*) echo a;;\nb) echo b;;\nesac\n",
+        "case $1 in\n* | b) echo a;;\nesac\n",
     ),
     "SC2224": ("mv a\n", "mv a b\n"),
     "SC2225": ("cp a\n", "cp a b\n"),
