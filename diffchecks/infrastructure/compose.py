@@ -11,6 +11,9 @@ from diffchecks.yaml_tree import TreeNode, TreePlace
 
 _NAME = re.compile(r"(?:^|[_.-])compose(?:[_.-]|$)")
 _SERVICE_KEYS = ("image", "build")
+_OWN_MACHINE = re.compile(
+    r"(?:^|[/_.-])(?:dev|devel|development|local|override|ci|debug)(?:[/_.-]|$)"
+)
 _DATABASE_PORTS = read_map("maps.yaml", "database_ports")
 _VARIABLE = re.compile(r"\$\{[^}]{0,200}\}")  # its default may contain a colon
 _EVERYWHERE = frozenset(["", "0.0.0.0", "[::]", "::"])  # noqa: S104 - what is looked for
@@ -32,11 +35,14 @@ def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject
 
 def look(found: InfrastructureObject) -> Iterator[RawFinding]:
     """Findings in one service."""
-    yield from _environment(found)
-    yield from _ports(found)
+    ports = list(_ports(found))
+    yield from ports
+    is_open = bool(ports) and not _OWN_MACHINE.search(found.path.lower())
+    yield from _environment(found, is_open=is_open)
 
 
-def _environment(found: InfrastructureObject) -> Iterator[RawFinding]:
+def _environment(found: InfrastructureObject, *, is_open: bool) -> Iterator[RawFinding]:
+    """Literal secrets; any password counts where everybody reaches the database."""
     environment = found.root.find("environment")
     if environment is None:
         return
@@ -44,13 +50,15 @@ def _environment(found: InfrastructureObject) -> Iterator[RawFinding]:
     if environment.kind == "map":
         for key, value in environment.entries():
             place = TreePlace((*above, key.text), key, value)
-            yield from find_literal(found, "compose-env-secret", key.text, place)
+            yield from find_literal(
+                found, "compose-env-secret", key.text, place, any_password=is_open
+            )
         return
     for item in environment.texts():
         name, _, text = item.text.partition("=")
         value = TreeNode("text", item.line, item.end_line, item.column, text=text)
         place = TreePlace((*above, f"[{name}]"), value, value)
-        yield from find_literal(found, "compose-env-secret", name, place)
+        yield from find_literal(found, "compose-env-secret", name, place, any_password=is_open)
 
 
 def _ports(found: InfrastructureObject) -> Iterator[RawFinding]:

@@ -27,14 +27,21 @@ _REFERENCES = ("$", "secret:", "vault:", "projects/", "/run/secrets/")
 
 
 def find_literal(
-    found: InfrastructureObject, code: str, name: str, place: TreePlace
+    found: InfrastructureObject,
+    code: str,
+    name: str,
+    place: TreePlace,
+    *,
+    any_password: bool = False,
 ) -> Iterator[RawFinding]:
     """Find a literal value of a variable whose name says that it is a secret."""
     value, word = place.value, find_secret_word(name)
     text = value.text.strip()
     if not word or value.kind != "text" or value.is_computed or is_illustrative(found.path):
         return
-    if text.startswith(_REFERENCES) or TEMPLATED in text or not _judge(found, word)(text):
+    if text.startswith(_REFERENCES) or TEMPLATED in text or not text:
+        return
+    if not (any_password and is_password_word(word)) and not _judge(found, word)(text):
         return
     message = f"{shorten(name)} is written out as a literal"
     yield found.finding(code, message, place, redact=(text,))
