@@ -53,6 +53,7 @@ from tests.review.review_kit import options
 CASES = Path(__file__).with_suffix("")
 REMOTE = "https://github.com/{owner}/{name}"
 FIRST = 5
+TEAM = "team"  # instead of an effort: the pattern, whatever the tier
 PEOPLE_ARE_SLOW = 36_000
 AGENTS = [path.stem for path in (CASES.parents[1] / "agents").glob("*.md")]
 
@@ -262,8 +263,11 @@ def measure(repo: Path, provider: str, effort: str) -> tuple[Verdict, list[float
         elif event.tool == "prove_finding" and event.kind == "tool_finished" and event.key in began:
             seconds.append(time.monotonic() - began.pop(event.key))
 
+    asked = (
+        {"pattern": TEAM} if effort == TEAM else {"effort": None if effort == "auto" else effort}
+    )
     given = options(
-        repo, base="main", head="pr", provider=provider, effort=None if effort == "auto" else effort,
+        repo, base="main", head="pr", provider=provider, **asked,
         run_tests=True, allow_spending=True, no_cache=True,
     )  # fmt: skip
     return run_review(given, observe), seconds
@@ -347,7 +351,7 @@ def main() -> int:
         "--remote", default=REMOTE, help="where git fetches from, default: %(default)s"
     )
     parser.add_argument("--case", metavar="NAME", help="of a file of bench/detection; default: all")
-    parser.add_argument("--effort", choices=["auto", "quick", "standard", "thorough"])
+    parser.add_argument("--effort", choices=["auto", "quick", "standard", "thorough", TEAM])
     parser.add_argument("--provider", help="measure the model of this provider, with its key")
     parser.add_argument(
         "--record", type=Path, metavar="FOLDER", help="keep the replies of this folder"
