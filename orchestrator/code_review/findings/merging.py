@@ -225,7 +225,8 @@ def merge(
         finding = report.finding
         weighs = weight(finding.severity, finding.confidence, policy)
         kind = not report.from_analyzer, not report.carried, finding.rule in losses
-        return *kind, -weighs, *report_order(finding), report.reporter, finding.fingerprint
+        fullest = *report_order(finding), -len(finding.detail)
+        return *kind, -weighs, *fullest, report.reporter, finding.fingerprint
 
     merged_findings: list[MergedFinding] = []
     counted, waived = _Index(), _Index()
