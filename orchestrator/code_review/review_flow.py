@@ -192,6 +192,7 @@ async def evaluate(state: ReviewState) -> str:
 async def _score(state: ReviewState, *, ask_judge: bool = True) -> None:
     """Score the iteration; without the judge in a review that ends before it is asked."""
     marks, asked = _measure(state), judging.needs_judge(state.given.settings, state.rubric)
+    asked = asked and not judging.is_decided(state)
     if asked and ask_judge:
         marks |= await judging.run_judge(state)
     state.scorecard = score_rubric(state.rubric, marks, asked=asked)

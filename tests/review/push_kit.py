@@ -54,6 +54,12 @@ def alone(settings: ReviewSettings) -> ReviewSettings:
     return replace(settings, provider="scripted", pattern="single", judge=False, bounds=one_round)
 
 
+def judged(settings: ReviewSettings) -> ReviewSettings:
+    """One agent and a judge, whatever the findings decide."""
+    thorough = replace(settings.effort, level="thorough")
+    return replace(alone(settings), judge=True, effort=thorough)
+
+
 def together(settings: ReviewSettings) -> ReviewSettings:
     """The team, whom nobody judges, in one round."""
     return replace(alone(settings), pattern="team")

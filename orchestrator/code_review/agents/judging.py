@@ -21,6 +21,7 @@ from orchestrator.code_review.findings.agent_reports import read_reports
 from orchestrator.code_review.findings.citations import CitableSources, format_citation
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import by_risk, describe_file
+from orchestrator.code_review.verdict.decision import outcome_of
 from orchestrator.code_review.verdict.document_parts import Proof
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_loop import LoopResult
@@ -97,6 +98,22 @@ PROOF_LINES, MAX_LINE = 3, 200
 def needs_judge(settings: ReviewSettings, rubric: Rubric) -> bool:
     """Whether a model judges; offline there is none."""
     return settings.judge and has_model(settings) and bool(judged_criteria(rubric))
+
+
+def is_decided(state: ReviewState) -> bool:
+    """Whether a finding of the only reader of an ordinary change decides its verdict for certain.
+
+    A score says whether to look again. The verdict would stay, and the same model finds no more.
+    """
+    readers, policy = state.examiners, state.given.catalog.verdict_policy
+    ordinary = state.assignment is not None and state.assignment.tier == "ordinary"
+    shown = any(
+        outcome_of(one, policy)[0] != "merge" and one.support in {"proven", "verified"}
+        for one in state.synthesis.findings
+        if set(one.reported_by) & set(readers)
+    )
+    whole = not any(skip.gap for skip in state.synthesis.skipped)
+    return ordinary and len(readers) == 1 and shown and whole
 
 
 async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:
