@@ -282,7 +282,7 @@ async def test_a_finding_shows_the_run_that_its_author_quotes_and_the_verifier_c
 
     def verifies(request: Request) -> Response:
         (shown,) = facts(request)["claims"]
-        seen.append(shown["runs"])
+        seen.append([facts(request)["runs"][number - 1] for number in shown["runs"]])
         quotes = [{"file": "pay.py", "quote": flaw["quote"]}]
         quotes.append({"file": "run_snippet", "quote": "pay(b'-5') -> -5"})
         ruling = {"finding": shown["id"], "verdict": "confirmed", "reason": "It is paid."}
@@ -298,7 +298,7 @@ async def test_a_finding_shows_the_run_that_its_author_quotes_and_the_verifier_c
     (found,) = verdict.findings
     (run,) = found.runs
     assert (run.code, run.output) == (code, "exit status 0\npay(b'-5') -> -5")
-    assert seen[1] == [{"code": run.code, "output": run.output}]
+    assert seen[1] == [{"run": 1, "code": run.code, "output": run.output}]
     assert run.call.endswith("/run_snippet")
     assert found.support == "verified"
     assert str(render_findings(verdict, {})).count("pay(b&#39;-5&#39;) -&gt; -5") == 1

@@ -15,7 +15,7 @@ from orchestrator.code_review.findings.verification import check_verdicts
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding, Verdict
 from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError
-from tests.review.push_kit import Branch, alone, said
+from tests.review.push_kit import Branch, alone, judged, said
 from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import facts, scores
 from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply, tool_call_reply
@@ -86,7 +86,7 @@ async def reviewed(
     """A review by one agent and the verifier."""
 
     def adjust(settings: ReviewSettings) -> ReviewSettings:
-        return replace(alone(settings), judge=bool(judge))
+        return judged(settings) if judge else alone(settings)
 
     lines = {"generalist": [said(*claims)], "verifier": list(replies), "judge": list(judge)}
     model = ScriptedModel(lines)
@@ -379,11 +379,12 @@ async def test_it_sees_place_claim_and_code_and_not_the_finders_argument(tmp_pat
     small = claimed(
         severity="low", start_line=9, end_line=9, quote="def other():\n    return 1", title="Odd"
     )
-    await reviewed(tmp_path, answers, claims=(claimed(), small))
+    detail = "Users of run! by e.g. Curl run code. I am certain, since the framework never escapes."
+    await reviewed(tmp_path, answers, claims=(claimed(detail=detail), small))
     (request,) = seen
     (shown,) = facts(request)["claims"]
     assert shown["claim"] == "Evaluates what a visitor sends"
-    assert shown["goes_wrong"] == "A visitor runs code."
+    assert shown["goes_wrong"] == "Users of run! by e.g. Curl run code."
     (code,) = facts(request)["code"]
     assert "+5:     return evaluate(query)" in code["lines"].split("\n")
     assert "-2:     return 0" in code["lines"].split("\n")
@@ -484,6 +485,22 @@ async def test_duplicates_are_joined_and_the_judge_scores_what_is_verified(tmp_p
     found = only(verdict)
     assert [one.title for one in found.reports] == [claimed()["title"], "Weak check"]
     assert (found.severity, found.support, verdict.verdict) == ("critical", "verified", "block")
+
+
+@pytest.mark.parametrize(("ruling", "asked"), [(TRUE, False), (FALSE, True)])
+async def test_nobody_judges_an_ordinary_review_that_a_verified_finding_decides(
+    tmp_path: Path, ruling: dict[str, object], asked: bool
+) -> None:
+    lines = {"generalist": [said(claimed())], "verifier": [verifies(ruling)]}
+    cited = {"source": "file", "name": "app.py", "quote": LEADS["quote"]}
+    model = ScriptedModel({**lines, "judge": [scores(evidence=[cited])] * asked})
+    verdict = await review(
+        change(tmp_path, BASE, HEAD), model, verifier=True,
+        adjust=lambda settings: replace(alone(settings), judge=True),
+    )  # fmt: skip
+    model.finish()
+    assert (verdict.confidence is not None) is asked
+    assert verdict.verdict == ("needs_changes" if asked else "block")  # that is an analyzer's
 
 
 async def test_an_analyzers_medium_finding_is_verified_where_its_reader_disputes_it(

@@ -23,6 +23,9 @@ from orchestrator.code_review.verdict.model import Finding
 MAX_CHARACTERS, MAX_OF_ALL = 6_000, 18_000
 """For one finding, and for all."""
 
+MAX_WEAKER = 5
+"""How many times less than the best block for a finding another may have in common with it."""
+
 MAX_WHOLE = 40
 """Lines of a function that is shown whole; of a longer one, those around the names."""
 
@@ -87,7 +90,8 @@ async def choose_looked_up(
             at: (block.name in wanted) + sum(1 / having[n] for n in block.all_names & wanted)
             for at, block in enumerate(blocks)
         }
-        best = sorted(filter(score.get, score), key=lambda at: -score[at])
+        least = max(score.values(), default=0) / MAX_WEAKER
+        best = sorted((at for at in score if score[at] > least), key=lambda at: -score[at])
         ranked.append([(blocks[at], wanted) for at in best])
     shown = spans_around(findings, around)
     chosen, room = dict[Span, None](), min(MAX_OF_ALL, MAX_CHARACTERS * len(findings))

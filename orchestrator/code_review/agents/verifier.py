@@ -5,7 +5,7 @@ confidence, severity or name. Code decides what its verdicts are worth.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.types import AgentSpec
 
-_SENTENCE = re.compile(r"(?<=[.!?])(?<!\.\.)\s")
+_SENTENCE = re.compile(r"(?<=[.!?])(?<!\.\.)(?<!e\.g\.)(?<!i\.e\.)\s(?![a-z])")
 
 
 async def verify_findings(state: ReviewState) -> None:
@@ -32,9 +32,13 @@ async def verify_findings(state: ReviewState) -> None:
         return
     state.focus.asked = {finding.id: finding for finding in due}
     spec = choose_verifier(state, {name for finding in due for name in finding.reported_by})
-    claims = [_shown(finding) for finding in due]
+    runs = list(dict.fromkeys(run for finding in due for run in finding.runs))
+    claims = [_shown(finding, [runs.index(run) + 1 for run in finding.runs]) for finding in due]
+    ran = [{"run": at, "code": run.code, "output": run.output} for at, run in enumerate(runs, 1)]
     seen = await choose_looked_up(state, due, LINES_AROUND)
-    result = await ask_about(state, spec, "verify", due, LINES_AROUND, seen, claims=claims)
+    result = await ask_about(
+        state, spec, "verify", due, LINES_AROUND, seen, claims=claims, runs=ran
+    )
     state.verifier_note = ""
     if result.status != "ok":
         ids = ", ".join(state.focus.asked)
@@ -106,10 +110,13 @@ def choose_verifier(state: ReviewState, finders: Iterable[str] = ()) -> AgentSpe
     return spec if named or not other else replace(spec, model=f"{other}:{spec.model}")
 
 
-def _shown(finding: Finding) -> Mapping[str, object]:
+def _shown(finding: Finding, runs: Sequence[int]) -> Mapping[str, object]:
     """A claim with its place; of its detail the first sentence, what is wrong.
 
     Not its severity and argument, nor who makes it.
+
+    Args:
+        runs: the numbers of its runs.
     """
     titles = [finding.title, *(one.title for one in finding.reports if not one.proved)]
     return {
@@ -117,5 +124,5 @@ def _shown(finding: Finding) -> Mapping[str, object]:
         "side": finding.evidence.side,
         "claim": "; ".join(dict.fromkeys(titles)),
         "goes_wrong": _SENTENCE.split(finding.detail, maxsplit=1)[0][:MAX_DETAIL],
-        "runs": [{"code": run.code, "output": run.output} for run in finding.runs],
+        "runs": runs,
     }

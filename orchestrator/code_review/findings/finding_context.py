@@ -58,7 +58,7 @@ def _defined_name(head: str) -> str:
     """What the first line of a function defines; empty where nothing is found."""
     names = [name for name in _TEXTS["name"].findall(head) if not _DEFINES.fullmatch(name)]
     assigned = _TEXTS["assigned"].search(head)
-    return assigned[1] if assigned else next(iter(names), "")
+    return assigned[assigned.lastindex or 0] if assigned else next(iter(names), "")
 
 
 def find_block(lines: Sequence[str], start: int, end: int) -> ContextBlock:
