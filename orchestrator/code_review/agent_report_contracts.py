@@ -4,7 +4,7 @@ A report makes claims, which code checks against the change before they count. W
 of fields is in ``contracts.yaml``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
@@ -240,4 +240,13 @@ def contract_of_one(*, responds: bool) -> Mapping[str, Any]:
         del response["properties"][name]
     response["properties"]["action"]["enum"] = ["confirm", "dispute", "refine"]
     response["description"] = "A response to an analyzer's finding. Code decides its effect."
+    return found
+
+
+def score_contract(levels: Sequence[float]) -> Mapping[str, Any]:
+    """The judge's contract with no other scores than these; none: as it is."""
+    found = deepcopy(contracts()["score"])
+    score = found["properties"]["criteria"]["items"]["properties"]["score"]
+    if levels:
+        score["anyOf"] = [{"type": "number", "enum": [*levels]}, {"type": "null"}]
     return found

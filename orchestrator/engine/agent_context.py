@@ -143,13 +143,14 @@ class Context:
         self._common_tools = runtime.common_tools if opening else ()
         system = _system(spec, choice, runtime.rules)
         contracts = runtime.shown_contracts or runtime.contracts
+        sent_contract = spec.shown_contract or spec.contract
         self._window, self._nonce = choice.window, executor.nonce
         self._standing = Request(
             agent=spec.name,
             model=choice.model,
             system=system[-1:] if opening else system,
             messages=(),
-            output_schema=common_contract(contracts) if opening else spec.contract,
+            output_schema=common_contract(contracts) if opening else sent_contract,
             max_tokens=choice.max_tokens,
             effort=choice.effort,
             nonce=executor.nonce,

@@ -319,6 +319,7 @@ class AgentSpec(Struct, frozen=True):
     Attributes:
         model: an escalation stage (``fast``, ``strong``) or a model's name, also ``vendor:stage``.
         contract: JSON Schema of its final report, None for free text.
+        shown_contract: what is sent of it, if it is less: one that breaks only that is a report.
         escalation: stages to try on failure, cheapest first; ``human`` may be the last.
         tags: topics of its task; if not all tools can be shown, those with such a tag come first.
         concerns: kinds of subjects that its work is about; empty: all.
@@ -333,6 +334,7 @@ class AgentSpec(Struct, frozen=True):
     model: str = "fast"
     bounds: Bounds = field(default_factory=Bounds)
     contract: Mapping[str, Json] | None = None
+    shown_contract: Mapping[str, Json] | None = None
     escalation: tuple[str, ...] = ()
     digest: str = ""
     tags: frozenset[str] = frozenset()

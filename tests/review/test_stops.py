@@ -344,6 +344,11 @@ async def test_a_judge_is_told_which_scores_are_levels(repo: Repo) -> None:
     sent = text_of(model.requests[-2].messages[-1])
     assert "score of correctness-depth: 0.1 is not a level; its levels are 0, 0.5, 1" in sent
     assert "nothing is said of unbacked-claims; score it or abstain" in sent
+    schema = json.dumps(model.requests[-2].output_schema)
+    assert (
+        '"score": {"anyOf": [{"type": "number", "enum": [0.0, 0.5, 1.0]}, {"type": "null"}]}'
+        in schema
+    )
     assert verdict.stop.reason == "done"
 
 

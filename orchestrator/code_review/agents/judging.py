@@ -4,12 +4,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE, is_as_severe
 from orchestrator.catalog.unknown_name_checks import JUDGE
-from orchestrator.code_review.agent_report_contracts import JudgedCriterion, JudgeReport, as_form
+from orchestrator.code_review.agent_report_contracts import (
+    JudgedCriterion,
+    JudgeReport,
+    as_form,
+    score_contract,
+)
 from orchestrator.code_review.agents.briefs import (
     build_brief,
     code_around,
@@ -148,7 +154,9 @@ def build_judge_task(
         criteria=[show_criterion(criterion) for criterion in criteria],
         **evidence,
     )
-    return Task(state.given.catalog.agents[JUDGE], text, key)
+    levels = sorted({level.score for criterion in criteria for level in criterion.levels})
+    shown = score_contract(levels if all(criterion.levels for criterion in criteria) else ())
+    return Task(replace(state.given.catalog.agents[JUDGE], shown_contract=shown), text, key)
 
 
 def show_criterion(criterion: Criterion) -> dict[str, object]:
