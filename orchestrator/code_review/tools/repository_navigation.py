@@ -84,6 +84,8 @@ class Navigation:
     def __init__(self, workspace: ReviewWorkspace) -> None:
         self._workspace = workspace
         self._texts = dict[tuple[str, str], bool]()  # path and blob
+        # Side → the files that were searched for a NUL, and those that have one.
+        self._nul: dict[str, tuple[set[str], set[str]]] = {}
 
     def tools(self, focus: IterationFocus) -> list[NavigationTool]:
         """All of them."""
@@ -146,8 +148,11 @@ class Navigation:
         directory = posixpath.commonpath(map(posixpath.dirname, paths))
         context = min(asked := arguments.get("context", 0), CONTEXT_AT_MOST)
         cut = f"context {asked} is too much, shown is {context}\n" if context < asked else ""
-        listed = await _ripgrep(side, NUL, f"./{directory}", "--text", "--files-with-matches")
-        with_nul = {os.fsdecode(line).removeprefix("./") for line in listed}
+        known, with_nul = self._nul.setdefault(name, (set(), set()))
+        if not known.issuperset(paths):
+            listed = await _ripgrep(side, NUL, f"./{directory}", "--text", "--files-with-matches")
+            with_nul.update(os.fsdecode(line).removeprefix("./") for line in listed)
+            known.update(paths)
         texts = [
             path for path in paths if path in with_nul and await self._is_text(path, tree[path][1])
         ]

@@ -4,6 +4,7 @@ These models are the published JSON Schema (``diffcourt schema verdict``). What 
 in ``descriptions.yaml``.
 """
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -71,6 +72,8 @@ SCHEMA_VERSION: Literal["1.0"] = "1.0"
 
 OPEN_QUESTION = "open question: "
 """The prefix of entries of ``stop.uncertain`` that are questions to the change's author."""
+
+_UNTESTED = re.compile(r"(?i)\bno (?:\w+ )?tests?\b|\b(?:un|not )(?:tested|covered)\b")
 
 StopReason = Literal["done", "budget", "stagnation", "human", "cancelled"]
 
@@ -159,10 +162,15 @@ class Finding(Strict, frozen=True, kw_only=True):
         return self.first_fingerprint or self.fingerprint
 
     @property
-    def rank(self) -> tuple[bool, int, int, float]:
-        """Sorts the most severe first, then the best supported and surest, refuted ones last."""
+    def rank(self) -> tuple[bool, int, int, bool, float]:
+        """Sorts the most severe first, then the best supported, refuted ones last.
+
+        Among these a test that is missing comes after what code does, and the surest come first.
+        """
         order = SEVERITIES.index(self.severity), SUPPORTS.index(self.support)
-        return self.support == "refuted", *order, -(self.support == "proven" or self.confidence)
+        is_untested = _UNTESTED.search(self.title) is not None
+        sure = self.support == "proven" or self.confidence
+        return self.support == "refuted", *order, is_untested, -sure
 
 
 class SeverityCounts(Strict, frozen=True):
