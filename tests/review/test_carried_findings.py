@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import ReviewSettings
+from orchestrator.code_review.verdict.document_parts import Fix
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import ModelError
 from orchestrator.report.formats.html_page.findings import render_findings
@@ -25,6 +26,13 @@ def mean(items):
     return sum(items) / len(items)
 '''
 QUOTE = "return sum(items) / len(items)"
+PATCH = f"""\
+--- a/app.py
++++ b/app.py
+@@ -8 +8 @@
+-    {QUOTE}
++    {QUOTE} if items else 0
+"""
 EMPTY = claims(QUOTE, "Divides by zero for an empty list", 8)
 LAST = "\n\nTOTAL = 3\n"
 
@@ -44,9 +52,12 @@ async def test_a_finding_that_the_model_forgets_stays_open_under_its_name(branch
     assert branch.verdict is not None
     first = only(branch.verdict)
     assert (first.carried_over, branch.verdict.verdict) == (False, "merge")
-    for _ in range(3):
-        verdict = await branch.push({"app.py": f"# A comment.\n{CODE}{LAST}"})
+    known = replace(first, fix=Fix(state="applies", patch=PATCH, source="fixer"))
+    branch.verdict = replace(branch.verdict, findings=(known,))
+    for _ in range(3):  # no fixer is asked for what is known
+        verdict = await branch.push({"app.py": f"# A comment.\n{CODE}{LAST}"}, fixer=True)
         found = only(verdict)
+        assert (found.fix.state, found.fix.source) == ("applies", "fixer"), found.fix.reason
         assert verdict.verdict == "merge"  # a claim below high decides nothing
         assert (found.fingerprint, found.carried_over) == (first.fingerprint, True)
         assert (found.start_line, found.since_previous) == (9, "open")

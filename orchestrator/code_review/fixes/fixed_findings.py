@@ -68,7 +68,7 @@ async def prove_fixes(state: ReviewState) -> None:
 async def _collect(state: ReviewState) -> dict[str, tuple[ProposedFix, ...]]:
     """Fingerprint → proposals for open findings, in the order of the findings.
 
-    The order is: the fixer's, analyzers' edits, templates, patches of other agents.
+    The order is: the fixer's, an earlier review's, analyzers' edits, templates, those of agents.
     """
     due = [
         finding
@@ -77,12 +77,18 @@ async def _collect(state: ReviewState) -> dict[str, tuple[ProposedFix, ...]]:
         if state.given.patches is None or finding.fingerprint in state.given.patches
     ]
     templates = await _from_templates(state, due)
+    earlier = {
+        one.fingerprint: [ProposedFix(one.fix.source, one.path, patch=one.fix.patch)]
+        for one in state.given.handed_over.claims
+        if one.fix and one.fix.patch and one.fix.state != "refused"
+    }
     found: dict[str, tuple[ProposedFix, ...]] = {}
     for finding in due:
         name = finding.fingerprint
         reported = state.synthesis.proposals.get(name, ())
         proposals = (
             *state.written.get(name, ()),
+            *earlier.get(name, ()),
             *(one for one in reported if one.edits),
             *templates.get(name, ()),
             *(one for one in reported if not one.edits),
