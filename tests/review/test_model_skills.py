@@ -170,7 +170,7 @@ async def test_packs_go_to_the_finders_whom_they_concern_and_to_nobody_else(tmp_
           ".github/workflows/a.yml": "on: push\njobs: {a: {runs-on: x, steps: []}}\n"},
          {"python-async-and-orm", "sql-migrations", "ci-and-infrastructure"}),
         ({"a.py": "X = 'asynchronous'\n", "notes.sql": "SELECT 1;\n",
-          "i18n/en.yaml": "title: Shop\n", "README.md": "# import sqlalchemy\n"}, set()),
+          "i18n/en.yaml": "title: Shop\nmodule: a resource\n", "README.md": "# import sqlalchemy\n"}, set()),
     ],
 )  # fmt: skip
 async def test_names_and_words_of_changed_files_choose_packs(
@@ -188,6 +188,10 @@ async def test_names_and_words_of_changed_files_choose_packs(
         ({"packages/core/package.json": '{\n  "name": "@nestjs/common",\n  "version": "1"\n}\n'},
          "@nestjs/common"),
         ({"go.mod": "module github.com/gin-gonic/gin\n\ngo 1.22\n"}, "gin-gonic"),
+        ({"composer.json": '{\n  "psr-4": {\n    "Illuminate\\\\": "src/Illuminate/"\n  }\n}\n'},
+         "Illuminate"),
+        ({"actionpack/lib/action_controller.rb": ""}, "ActionController"),
+        ({"lib/sinatra.rb": ""}, "sinatra"),
     ],
 )  # fmt: skip
 async def test_a_pack_for_users_of_a_package_is_not_for_who_defines_it(

@@ -5,7 +5,7 @@ base says which files each is for, and the text of a change decides nothing else
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from itertools import islice
 
 from msgspec import Struct
@@ -27,10 +27,12 @@ MAX_PACKS = 3
 MAX_MANIFESTS = 50
 """That are read to tell which packages base defines."""
 _PACKAGE = re.compile(r"(?:(?:src|lib|python)/)?([^/]+)/__init__\.py")
+_RUBY = re.compile(r"(?:[^/]+/)?lib/(\w+)\.rb")
 _MANIFEST = re.compile(
-    r"(?:[^/]+/){0,2}(?:package\.json|(?:Cargo|pyproject)\.toml|go\.mod|setup\.\w+)"
+    r"(?:[^/]+/){0,2}(?:(?:package|composer)\.json|(?:Cargo|pyproject)\.toml|go\.mod|setup\.\w+)"
 )
 _NAMED = re.compile(r"""(?m)^[ \t]*(?:"?name"?\s*[=:]\s*|module\s+)(["']?)([\w@./-]+)\1,?\s*$""")
+_NAMESPACE = re.compile(r'(?m)^[ \t]*"(\w+)\\{2}[\w\\]*"\s*:')
 _PART = re.compile(r"\w+")
 _ITEM = re.compile(r"(?m)^(?=## )")
 _WORDS = re.compile(r"(?m)^Words: (.+)\n?")
@@ -41,15 +43,21 @@ LEAD_TOOLS = ("propose_plan",)
 class _Text(Struct, frozen=True):
     """A changed file's text and its parts of words; ``own`` are packages that base defines."""
 
+    path: str
     text: str
     parts: frozenset[str]
     changed_lines: int
-    own: frozenset[str]
+    own: Set[str]
 
     def has(self, words: Collection[str]) -> bool:
-        """Whether one of these words is in it that names no package of base, or there are none."""
+        """Whether one of these words is in it that names no package of base, or there are none.
+
+        A word such as ``.tf`` is the ending of a path.
+        """
         return not words or any(
-            self.parts.issuperset(_PART.findall(word))  # which takes less time
+            self.path.endswith(word)
+            if word.startswith(".")
+            else self.parts.issuperset(_PART.findall(word))  # which takes less time
             and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", self.text)
             for word in words
             if self.own.isdisjoint({word, re.split(r"[.(]", word)[0]})
@@ -90,7 +98,7 @@ async def _read_texts(state: ReviewState, packs: Iterable[Skill]) -> Mapping[str
         chooses = matches(file.path, patterns) and kind_of(file.path) != "test"
         if blob and changed and chooses and not workspace.left_out(file):
             text = decode_text(await workspace.contents.read(blob))
-            found[file.path] = _Text(text, frozenset(_PART.findall(text)), changed, own)
+            found[file.path] = _Text(file.path, text, frozenset(_PART.findall(text)), changed, own)
     return found
 
 
@@ -113,15 +121,19 @@ def _cut(pack: Skill, files: Mapping[str, _Text]) -> tuple[int, Skill] | None:
     return lines, replace(pack, text="".join([title, *kept]).rstrip())
 
 
-async def _own_packages(state: ReviewState) -> frozenset[str]:
+async def _own_packages(state: ReviewState) -> Set[str]:
     """The packages that base defines: a pack is for those who import one, not for its authors."""
     contents = state.given.workspace.contents
     listed = await contents.regular("base")
     own = {found[1] for path in listed if (found := _PACKAGE.fullmatch(path))}
+    files = {found[1] for path in listed if (found := _RUBY.fullmatch(path))}
+    modules = {"".join(map(str.capitalize, name.split("_"))) for name in files}
     for path in islice(filter(_MANIFEST.fullmatch, listed), MAX_MANIFESTS):
-        for _, name in _NAMED.findall(decode_text(await contents.read(listed[path]))):
+        text = decode_text(await contents.read(listed[path]))
+        modules.update(_NAMESPACE.findall(text))
+        for _, name in _NAMED.findall(text):
             own |= {name, *name.split("/")}
-    return frozenset(map(str.casefold, own))
+    return modules.union(files, map(str.casefold, own))
 
 
 def for_model(
