@@ -279,7 +279,7 @@ class PythonTest:
         if tests != 1:
             yield f"holds {tests} tests; write one for one claim"
         if not re.search(_TABLE["asserts"], self._code):
-            yield "asserts nothing"
+            yield "doctest" if ">>> " in self._given.text else "asserts nothing"
         yield from self._given.search(_TABLE, self._code)
         for node in self._nodes:
             for why in self._of(node):

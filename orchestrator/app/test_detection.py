@@ -82,6 +82,7 @@ def write_tests(top: Path, found: list[FoundTests]) -> Iterator[str]:
             how = f"There is no {path}: install what the tests need there, or name another."
             yield f"{how} For example: {first.install}"
     yield "Next: commit it to the base branch, then try it: DIFFCOURT_RUN_TESTS=1 diffcourt doctor"
+    yield "Outside of CI, a review without that variable or --run-tests is incomplete."
 
 
 def _require_added(before: str, after: str) -> None:

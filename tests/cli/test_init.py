@@ -316,6 +316,7 @@ def test_the_tests_of_a_project_are_found_and_written_with_the_reason(
     shown, text = capsys.readouterr().out, (repo.path / DEFAULTS).read_text()
     assert yaml.safe_load(text)["tests"]["command"] == command
     assert why in shown
+    assert shown.endswith("without that variable or --run-tests is incomplete.\n")
     assert all(f"# {other}, as" in text for other in others)
     assert text.count("# or:") == len(others)
     assert single_test(settings.Tests(tuple(command))) is not None

@@ -284,9 +284,13 @@ async def test_a_test_in_another_language_is_refused_in_one_clear_line(
     namespaces: None, tmp_path: Path
 ) -> None:
     script = "import { expect, test } from 'vitest';\ntest('a', () => { expect(1).toBe(2); });\n"
+    runs = "import os, doctest\nimport shop\n\ndef test_a():\n    assert doctest.testmod(shop)[0] == 0\n"
+    is_one = 'def test_a():\n    """\n    >>> import shop; shop.total([2, 3])\n    5\n    """\n'
     async with bench(tmp_path) as one:
         ends = [await one.tries(script, path=path) for path in ("src/a.test.ts", "test_a.py")]
-    assert [end.state for end in ends] == ["inconclusive"] * 2
+        doctests = [await one.tries(text) for text in (runs, is_one)]
+    assert all("it runs or is a doctest, which asserts nothing" in end.reason for end in doctests)
+    assert [end.state for end in (*ends, *doctests)] == ["inconclusive"] * 4
     assert "'a.test.ts' is no name of a pytest test, as tests/test_claim.py is" in ends[0].reason
     assert re.fullmatch("the test proves nothing: it does not parse: [^\n]+", ends[1].reason)
 
