@@ -13,11 +13,9 @@ PLACES = ("sink", "source")
 FILES_COVERED = "files-covered"
 """The condition in ``stop-when`` that each file of the agent's task was read."""
 REQUIRED = {
-    "evidence-required": "tool",
-    "stop-when": "stop condition",
-    "output-fields": "field",
-    "finding-category": "category",
-}
+    "evidence-required": "tool", "stop-when": "stop condition",
+    "output-fields": "field", "finding-category": "category",
+}  # fmt: skip
 """Key of the metadata that code checks → what its words name, as in ``SkillRequirements``."""
 PACK_FOR = "pack-for"
 SCOPE = ("files", "words", PACK_FOR)

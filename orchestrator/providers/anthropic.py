@@ -59,11 +59,9 @@ _CACHE_CONTROL = {"type": "ephemeral"}
 _ACCUMULATED = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
 """Types of blocks that the SDK's accumulator builds; others are carried back as they are."""
 _DELTAS = {
-    "text_delta": "text",
-    "citations_delta": "text",
-    "thinking_delta": "thinking",
-    "signature_delta": "thinking",
-}
+    "text_delta": "text", "citations_delta": "text",
+    "thinking_delta": "thinking", "signature_delta": "thinking",
+}  # fmt: skip
 """Change → the block that it applies to."""
 
 

@@ -15,13 +15,8 @@ UNBOUNDED = 1_000_000_000
 DEEP_INDENT = " " * 8
 """Deeper than any line of a report, so that wrapped external text never looks like one."""
 _STYLES = {
-    "bold": "1",
-    "dim": "2",
-    "red": "1;31",
-    "yellow": "1;33",
-    "green": "1;32",
-    "blue": "1;34",
-}
+    "bold": "1", "dim": "2", "red": "1;31", "yellow": "1;33", "green": "1;32", "blue": "1;34",
+}  # fmt: skip
 
 
 def format_duration(seconds: float) -> str:

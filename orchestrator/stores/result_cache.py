@@ -10,20 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from orchestrator.data_directories import read_beside
+
 NAME = "results.db"
 MAX_BYTES = 64 << 20  # of the file; the least recently used entries go first
 KEYS_PER_QUERY = 500
 DAY = 86_400  # seconds
 _CHECKSUM_BYTES = 16
-
-_SCHEMA = """
-PRAGMA auto_vacuum=INCREMENTAL;
-PRAGMA journal_mode=WAL;
-CREATE TABLE IF NOT EXISTS results (
-    key BLOB PRIMARY KEY, used INTEGER NOT NULL, body BLOB NOT NULL
-) STRICT;
-PRAGMA user_version=1;
-"""
 
 
 @contextmanager
@@ -80,7 +73,7 @@ class SqliteResultCache:
         try:
             db.execute("PRAGMA synchronous=OFF")  # what a power cut takes is computed again
             if db.execute("PRAGMA user_version").fetchone() == (0,):
-                db.executescript(_SCHEMA)
+                db.executescript(read_beside(__file__, "result_cache.sql"))
             db.execute("SELECT used, body FROM results LIMIT 1").fetchone()
         except sqlite3.Error:
             db.close()

@@ -114,12 +114,7 @@ def record_feedback(repo: Path | None, run_id: str, finding_id: str, said: Said)
     return state_directory.decide_on(repo, run_id, work)
 
 
-GRANTED = {
-    "max_tool_calls": "tool_calls",
-    "max_tokens": "tokens",
-    "max_minutes": "minutes",
-    "max_usd": "usd",
-}
+GRANTED = {f"max_{name}": name for name in ("tool_calls", "tokens", "minutes", "usd")}
 """Option of a review that a person may raise later → the bound that it sets."""
 
 

@@ -23,7 +23,7 @@ import anyio
 from orchestrator import __version__
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.runs import state_directory
-from orchestrator.app.tracing.conventions import CONVENTIONS, ERROR, SCHEMA
+from orchestrator.app.tracing.conventions import CONVENTIONS, NAMES, SCHEMA
 from orchestrator.app.tracing.spans import SpanBuilder, SpanEvent, TraceSpan
 from orchestrator.app.types import is_program_run
 from orchestrator.engine.observer_events import Event, Observer
@@ -203,7 +203,7 @@ def _readable(trace: TraceContext, span: TraceSpan) -> ReadableSpan:
     def event(entry: SpanEvent) -> Event:
         return Event(entry.name, dict(entry.attributes), _nanoseconds(entry.at))
 
-    attributes = {**span.attributes, **({ERROR: span.error} if span.error else {})}
+    attributes = {**span.attributes, **({NAMES.ERROR: span.error} if span.error else {})}
     return ReadableSpan(
         span.name,
         context=context(span.span_id),

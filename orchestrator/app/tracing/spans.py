@@ -13,8 +13,15 @@ import msgspec
 from msgspec import UNSET, Struct, field
 
 from orchestrator.app.runs.verdict_recording import VERDICT
-from orchestrator.app.tracing import conventions as names
-from orchestrator.app.tracing.conventions import BODIES, NOTES, SHOWN, TOLD
+from orchestrator.app.tracing.conventions import (
+    BODIES,
+    FINISHES,
+    NAMES,
+    NOTES,
+    PROVIDERS,
+    SHOWN,
+    TOLD,
+)
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.engine.journal_keys import GRANT, INTAKE, Key
 from orchestrator.engine.journal_rows import (
@@ -208,12 +215,12 @@ class SpanBuilder:
     def _begin_root(self, row: Row) -> TraceSpan:
         if self._root is None:
             attributes: dict[str, Value] = {
-                names.OPERATION: names.WORKFLOW,
-                names.AGENT: self._name,
-                names.CONVERSATION: self._run_id,
+                NAMES.OPERATION: NAMES.WORKFLOW,
+                NAMES.AGENT: self._name,
+                NAMES.CONVERSATION: self._run_id,
             }
             span = self.trace.span_id()
-            name = f"{names.WORKFLOW} {self._name}"
+            name = f"{NAMES.WORKFLOW} {self._name}"
             self._root = TraceSpan(name, "internal", span, "", row.at, row.at, attributes)
         self._root.parent = self.trace.parent
         return self._root
@@ -246,8 +253,8 @@ class SpanBuilder:
     def _verdict(self, root: TraceSpan, at: float, body: Mapping[str, Any]) -> None:
         change, stop = body["change"], body["stop"]
         root.attributes |= {
-            names.HEAD_REVISION: change["head"],
-            names.BASE_REVISION: change["base"],
+            NAMES.HEAD_REVISION: change["head"],
+            NAMES.BASE_REVISION: change["base"],
             "diffcourt.verdict": body["verdict"],
             "diffcourt.status": body["status"],
             "diffcourt.stop.reason": stop["reason"],
@@ -255,17 +262,17 @@ class SpanBuilder:
             "diffcourt.cost.usd": float(body["usage"]["usd"]),
         }
         root.error = "" if body["status"] == "complete" else f"incomplete_{stop['reason']}"
-        root.events = [event for event in root.events if event.name != names.EVALUATION]
+        root.events = [event for event in root.events if event.name != NAMES.EVALUATION]
         for criterion in body["score"]["criteria"]:
             if criterion["kind"] != "judged" or criterion["score"] is None:
                 continue
             result: dict[str, Value] = {
-                names.EVALUATION_NAME: criterion["id"],
-                names.EVALUATION_SCORE: float(criterion["score"]),
+                NAMES.EVALUATION_NAME: criterion["id"],
+                NAMES.EVALUATION_SCORE: float(criterion["score"]),
             }
             if self._content:
-                result[names.EVALUATION_WHY] = self._text(criterion["why"])
-            root.events.append(SpanEvent(names.EVALUATION, at, result))
+                result[NAMES.EVALUATION_WHY] = self._text(criterion["why"])
+            root.events.append(SpanEvent(NAMES.EVALUATION, at, result))
 
     # --- agents, models, tools -----------------------------------------------------------------
 
@@ -273,11 +280,11 @@ class SpanBuilder:
         key, request = Key.parse(row.key), begun.request
         before = self._open.pop(row.key, None)  # it was interrupted and is repeated
         attributes: dict[str, Value] = {
-            names.CONVERSATION: self._run_id,
+            NAMES.CONVERSATION: self._run_id,
             "diffcourt.journal.key": row.key,
         }
         if request.agent:
-            attributes[names.AGENT] = request.agent
+            attributes[NAMES.AGENT] = request.agent
         if key.iteration:
             attributes["diffcourt.iteration"] = key.iteration
         if before is not None:
@@ -295,22 +302,22 @@ class SpanBuilder:
     def _span(self, row: Row, operation: str, of: str, attributes: dict[str, Value]) -> TraceSpan:
         above = self._open.get(str(Key.parse(row.key).task))
         parent = above.span_id if above is not None else self.trace.span_id()
-        kind: Literal["internal", "client"] = "client" if operation == names.CHAT else "internal"
-        attributes = {names.OPERATION: operation, **attributes}
+        kind: Literal["internal", "client"] = "client" if operation == NAMES.CHAT else "internal"
+        attributes = {NAMES.OPERATION: operation, **attributes}
         span_id = self.trace.span_id(row.key)
         return TraceSpan(f"{operation} {of}", kind, span_id, parent, row.at, row.at, attributes)
 
     def _tool(self, row: Row, begun: Effect, attributes: dict[str, Value]) -> TraceSpan:
         name = begun.request.name
         tool: dict[str, Value] = {
-            names.TOOL: name,
-            names.TOOL_TYPE: "function",
-            names.TOOL_CALL: row.key,
+            NAMES.TOOL: name,
+            NAMES.TOOL_TYPE: "function",
+            NAMES.TOOL_CALL: row.key,
         }
         if self._content:
             arguments = begun.request.arguments if begun.effective is UNSET else begun.effective
-            tool[names.ARGUMENTS] = self._text(msgspec.json.decode(arguments))
-        return self._span(row, names.EXECUTE, name, {**attributes, **tool})
+            tool[NAMES.ARGUMENTS] = self._text(msgspec.json.decode(arguments))
+        return self._span(row, NAMES.EXECUTE, name, {**attributes, **tool})
 
     def _chat(
         self, row: Row, key: Key, request: RecordedRequest, attributes: dict[str, Value]
@@ -318,25 +325,25 @@ class SpanBuilder:
         vendors, (before, _, rest) = self._provider.split(", "), request.model.partition(":")
         vendor, model = (before, rest) if before in vendors else (vendors[0], request.model)
         chat: dict[str, Value] = {
-            names.PROVIDER: names.PROVIDERS.get(vendor, vendor or OFFLINE),
-            names.REQUEST_MODEL: model,
+            NAMES.PROVIDER: PROVIDERS.get(vendor, vendor or OFFLINE),
+            NAMES.REQUEST_MODEL: model,
             "diffcourt.turn": key.turn,
         }
-        if self._content and names.AGENT in attributes:
+        if self._content and NAMES.AGENT in attributes:
             system = self._conversations.data(request.system) or ()
-            chat[names.SYSTEM] = self._messages.write_parts([text_part(s["text"]) for s in system])
+            chat[NAMES.SYSTEM] = self._messages.write_parts([text_part(s["text"]) for s in system])
             sent = self._conversations.sent(key).messages
-            chat[names.INPUT] = self._messages.write(describe_messages(sent))
-        return self._span(row, names.CHAT, model, {**attributes, **chat})
+            chat[NAMES.INPUT] = self._messages.write(describe_messages(sent))
+        return self._span(row, NAMES.CHAT, model, {**attributes, **chat})
 
     def _agent(
         self, row: Row, key: Key, request: RecordedRequest, attributes: dict[str, Value]
     ) -> TraceSpan:
-        operation = names.PLAN if key.part == "plan" else names.INVOKE
+        operation = NAMES.PLAN if key.part == "plan" else NAMES.INVOKE
         if self._content:
             brief = self._conversations.data(request.brief) or ""
             message = {"role": "user", "parts": [text_part(brief)]}
-            attributes[names.INPUT] = self._messages.write([message])
+            attributes[NAMES.INPUT] = self._messages.write([message])
         return self._span(row, operation, request.agent, attributes)
 
     def _end(self, root: TraceSpan, row: Row, ended: Effect) -> Iterator[TraceSpan]:
@@ -351,7 +358,7 @@ class SpanBuilder:
             return
         span.end = row.at
         span.error = ended.code or ended.error
-        if names.AGENT not in span.attributes:  # a program's own model call: only its cost is known
+        if NAMES.AGENT not in span.attributes:  # a program's own model call: only its cost is known
             span.attributes["diffcourt.cost.usd"] = ended.cost.usd
         elif ended.value:
             self._ended(span, row, ended)
@@ -368,39 +375,39 @@ class SpanBuilder:
             span.error = "" if result.status == "ok" else result.status
             if self._content:
                 text = json.dumps(msgspec.json.decode(result.report), ensure_ascii=False)
-                span.attributes[names.OUTPUT] = self._answer([text_part(text)], "stop")
+                span.attributes[NAMES.OUTPUT] = self._answer([text_part(text)], "stop")
         else:
             span.error = "" if result.ok else result.code or "failed"
             for warning in result.warnings:
                 fields = {"guard": warning.guard, "reason": warning.reason}
                 self._event(span, "guard", row, {**fields, "action": "warn", "layer": "tool"})
             if self._content:
-                span.attributes[names.RESULT] = self._text(result.content)
+                span.attributes[NAMES.RESULT] = self._text(result.content)
 
     def _answered(self, span: TraceSpan, result: RecordedResult, ended: Effect) -> None:
-        usage, finish = result.usage, names.FINISHES.get(result.stop, result.stop)
+        usage, finish = result.usage, FINISHES.get(result.stop, result.stop)
         span.attributes |= {
-            names.RESPONSE_MODEL: result.model or str(span.attributes[names.REQUEST_MODEL]),
-            names.FINISH_REASONS: (finish,),
-            names.INPUT_TOKENS: usage.input_tokens,
-            names.OUTPUT_TOKENS: usage.output_tokens,
-            names.CACHE_READ_TOKENS: usage.cached_tokens,
-            names.REASONING_TOKENS: usage.reasoning_tokens,
+            NAMES.RESPONSE_MODEL: result.model or str(span.attributes[NAMES.REQUEST_MODEL]),
+            NAMES.FINISH_REASONS: (finish,),
+            NAMES.INPUT_TOKENS: usage.input_tokens,
+            NAMES.OUTPUT_TOKENS: usage.output_tokens,
+            NAMES.CACHE_READ_TOKENS: usage.cached_tokens,
+            NAMES.REASONING_TOKENS: usage.reasoning_tokens,
             "diffcourt.cost.usd": usage.usd,
         }
         if result.server:
             host, _, port = result.server.rpartition(":")
-            span.attributes |= {names.SERVER: host, names.PORT: int(port)}
+            span.attributes |= {NAMES.SERVER: host, NAMES.PORT: int(port)}
         if result.id:
-            span.attributes[names.RESPONSE_ID] = result.id
+            span.attributes[NAMES.RESPONSE_ID] = result.id
         if result.max_tokens:
-            span.attributes[names.MAX_TOKENS] = result.max_tokens
+            span.attributes[NAMES.MAX_TOKENS] = result.max_tokens
         if result.model == OFFLINE:
-            span.attributes[names.PROVIDER] = OFFLINE
+            span.attributes[NAMES.PROVIDER] = OFFLINE
         if self._content:
             answer = msgspec.json.decode(ended.value, type=Response)
             parts = [*map(describe_block, answer.blocks)]
-            span.attributes[names.OUTPUT] = self._answer(parts, finish)
+            span.attributes[NAMES.OUTPUT] = self._answer(parts, finish)
 
     # --- helpers -------------------------------------------------------------------------------
 

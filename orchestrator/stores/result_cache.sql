@@ -1,0 +1,6 @@
+PRAGMA auto_vacuum=INCREMENTAL;
+PRAGMA journal_mode=WAL;
+CREATE TABLE IF NOT EXISTS results (
+    key BLOB PRIMARY KEY, used INTEGER NOT NULL, body BLOB NOT NULL
+) STRICT;
+PRAGMA user_version=1;
