@@ -198,7 +198,7 @@ def run(job: DataJob) -> CheckReply:
                 names.setdefault(place, []).append(name)
         users = (each for path, own in names.items() for each in tree.callers(path, own))
         fresh = [path for path in dict.fromkeys(users) if path not in traced]
-    found = {}
+    found: dict[tuple[str, int, str], RawFinding] = {}
     for program in filter(None, tree.programs.values()):
         for flow in program.flows.values():
             if (one := program.finding(flow, changed)) is not None:

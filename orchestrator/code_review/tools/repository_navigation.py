@@ -34,6 +34,7 @@ NAMES_AT_MOST = 500
 MATCHES_AT_MOST = 200  # of one file
 CONTEXT_AT_MOST = 10  # lines before and after a match
 SEARCHED_FILES_AT_MOST = 20_000
+NAMED_AT_MOST = 100  # files that a search names to ripgrep; of more, their directory
 MATCH_CHARACTERS = 400  # of one line
 PAGE_CHARACTERS = 18_000
 DIFF_CHARACTERS = 55_000
@@ -150,17 +151,20 @@ class Navigation:
         cut = f"context {asked} is too much, shown is {context}\n" if context < asked else ""
         known, with_nul = self._nul.setdefault(name, (set(), set()))
         if not known.issuperset(paths):
-            listed = await _ripgrep(side, NUL, f"./{directory}", "--text", "--files-with-matches")
+            listed = await _ripgrep(side, NUL, [f"./{directory}"], "--text", "--files-with-matches")
             with_nul.update(os.fsdecode(line).removeprefix("./") for line in listed)
             known.update(paths)
         texts = [
             path for path in paths if path in with_nul and await self._is_text(path, tree[path][1])
         ]
         shape = "--json", f"--max-count={MATCHES_AT_MOST}", f"--context={context}"
-        lines = await _ripgrep(side, arguments["pattern"], f"./{directory}", *shape)
+        # Of few files ripgrep prints no lines of others, which could be more than it may.
+        named = [f"./{path}" for path in paths if path not in with_nul]
+        places = named if len(named) <= NAMED_AT_MOST else [f"./{directory}"]
+        lines = await _ripgrep(side, arguments["pattern"], places, *shape) if places else []
         found = [one for one in map(_parse_line, lines) if one and one.path not in texts]
         for path in texts:
-            lines = await _ripgrep(side, arguments["pattern"], f"./{path}", *shape, "--text")
+            lines = await _ripgrep(side, arguments["pattern"], [f"./{path}"], *shape, "--text")
             found += filter(None, map(_parse_line, lines))
         found = [line for line in found if matches(line.path)]
         return cut + _show_lines(sorted(found, key=self._near_the_change()))
@@ -223,11 +227,11 @@ class Navigation:
             raise InputError("a patch without a repository has no history")
 
 
-async def _ripgrep(side: Side, pattern: str, place: str, *options: str) -> list[bytes]:
-    """What ripgrep prints of a file or directory of a side."""
+async def _ripgrep(side: Side, pattern: str, places: Sequence[str], *options: str) -> list[bytes]:
+    """What ripgrep prints of files or directories of a side."""
     argv = [RIPGREP.find(), "--no-config", "--no-ignore", "--hidden", *options]
     done = await run(
-        [*argv, "-e", pattern, "--", place],
+        [*argv, "-e", pattern, "--", *places],
         permissions=Permissions((side.root,)),
         cwd=side.root,
         limits=ResourceLimits(seconds=20),
