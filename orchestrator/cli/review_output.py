@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -33,13 +33,6 @@ if TYPE_CHECKING:
     from orchestrator.sandbox.worker_pool import WorkerPool
 
 
-class Output(NamedTuple):
-    """A format and its target."""
-
-    format: str
-    target: OutputTarget
-
-
 class Outputs:
     """All outputs of a verdict; checked before any work that they can be written.
 
@@ -52,7 +45,7 @@ class Outputs:
     """
 
     def __init__(self, formats: Sequence[str], json: str | None = None) -> None:
-        self._outputs = [] if json is None else [Output("json", OutputTarget(json))]
+        self._outputs = [] if json is None else [("json", OutputTarget(json))]
         for given in formats:
             name, _, file = given.partition("=")
             if name not in FORMATS:
@@ -60,9 +53,8 @@ class Outputs:
                 raise InputError(f"--format: there is no format {name!r}{hint}")
             if "=" in given and not file:
                 raise InputError(f"--format {name}=: name a file after the equals sign")
-            target = OutputTarget(file or "-", f"--format {name}")
-            self._outputs.append(Output(name, target))
-        places = [output.target.place for output in self._outputs]
+            self._outputs.append((name, OutputTarget(file or "-", f"--format {name}")))
+        places = [target.place for _, target in self._outputs]
         for place in places:
             if places.count(place) > 1:
                 where = "standard output" if place == "-" else quote_path(place)
@@ -74,7 +66,7 @@ class Outputs:
     @property
     def to_stdout(self) -> bool:
         """Whether one of them is standard output, so that the report goes to standard error."""
-        return any(output.target.to_stdout for output in self._outputs)
+        return any(target.to_stdout for _, target in self._outputs)
 
     def write(self, verdict: Verdict, repo: Path | None = None) -> None:
         """Write every format; an error in one does not prevent the others.
@@ -85,12 +77,7 @@ class Outputs:
         Raises:
             OutputError: one or more could not be written.
         """
-        if not self._outputs:
-            return
-        from msgspec.structs import replace
-
-        formats = {output.format for output in self._outputs}
-        sources = FormatInputs()
+        formats, sources = dict(self._outputs), FormatInputs()
         if "sarif" in formats:
             from orchestrator.app.catalog_listing import shipped_rules
 

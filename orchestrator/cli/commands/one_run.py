@@ -90,14 +90,8 @@ def _follow(repo: Path | None, name: str) -> str:
 
 
 def _json(shown: ShownRun) -> str:
-    verdict = None if shown.verdict is None else to_builtins(shown.verdict)
-    return as_json(
-        {
-            "run": to_builtins(shown.info),
-            "verdict": verdict,
-            "timeline": [to_builtins(entry) for entry in shown.timeline],
-        }
-    )
+    parts = {"run": shown.info, "verdict": shown.verdict, "timeline": shown.timeline}
+    return as_json(to_builtins(parts))
 
 
 def _text(shown: ShownRun, repo: Path | None) -> str:

@@ -12,9 +12,6 @@ from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from orchestrator.code_review.verdict.model import Verdict
     from orchestrator.posting.answer_command import Handled
     from orchestrator.posting.posting_plan import Receipt
 
@@ -57,6 +54,7 @@ def run_comment_command(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from orchestrator.app.catalog_listing import shipped_rules
+    from orchestrator.app.runs.verdict_files import read_verdict
     from orchestrator.posting.answer_command import Answering, finish_command, start_command
     from orchestrator.posting.comment_commands import read_comment_event
     from orchestrator.posting.forge import PostingTarget
@@ -72,23 +70,13 @@ def run_comment_command(args: argparse.Namespace) -> int:
     if args.verdict is None:
         handled = start_command(event, answering)
     else:
-        verdict = _find_verdict(Path(args.verdict))
+        path = Path(args.verdict)
+        verdict = read_verdict(path) if path.exists() else None  # the review left none
         answering = Answering(answering.forge, answering.clean, shipped_rules())
         handled = finish_command(event, answering, verdict)
     _set_outputs(handled, event.issue.number)
     emit_line(handled.line, sys.stdout)
     return EXIT_OK
-
-
-def _find_verdict(path: Path) -> Verdict | None:
-    """The verdict, None where the review left none.
-
-    Raises:
-        InputError: it cannot be read, or is no verdict of this version.
-    """
-    from orchestrator.app.runs.verdict_files import read_verdict
-
-    return read_verdict(path) if path.exists() else None
 
 
 def _set_outputs(handled: Handled, request: int) -> None:

@@ -64,7 +64,7 @@ def _prune(args: argparse.Namespace) -> int:
         _print(deleted, args.json)
     if not args.json:
         done = "would be deleted" if args.dry_run else "deleted"
-        emit_line(f"{len(deleted)} {'run' if len(deleted) == 1 else 'runs'} {done}", sys.stdout)
+        emit_line(f"{count_noun(len(deleted), 'run')} {done}", sys.stdout)
     return EXIT_OK
 
 
