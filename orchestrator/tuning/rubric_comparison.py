@@ -28,10 +28,11 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     compare_decisions,
     compare_fixed_rules,
     estimate_labels_needed,
+    jackknife_variance,
     number_groups,
     score_without_groups,
     smallest_detectable_change,
-    t_quantile,
+    t_interval,
 )
 from orchestrator.tuning.training_data import (
     TrainingData,
@@ -445,15 +446,8 @@ def _simulate_flips(s: Sample, before: Bools, flipped: Bools) -> tuple[float, fl
     decisions = np.concatenate([before[None, :], before ^ flipped])
     values, omitted = score_without_groups(Objective(), decisions, s.accept, s.weight, s.group)
     change = values[1:] - values[0]
-    high = change + _half_widths(omitted[1:] - omitted[0])
-    return float((high < 0.0).mean()), float(-change.mean())
-
-
-def _half_widths(omitted: Floats) -> Floats:
-    """Half of the 95% interval of each row of (s, groups) leave-one-group-out values."""
-    groups = omitted.shape[1]
-    if groups < 3:
-        return np.full(omitted.shape[0], np.inf)
-    variance = (groups - 1) / groups * ((omitted - omitted.mean(axis=1, keepdims=True)) ** 2).sum(1)
-    half: Floats = t_quantile(groups - 1) * np.sqrt(variance)
-    return half
+    found = (
+        t_interval(float(value), jackknife_variance(without), without.size)
+        for value, without in zip(change, omitted[1:] - omitted[0], strict=True)
+    )
+    return float(np.mean([one.high < 0.0 for one in found])), float(-change.mean())

@@ -177,10 +177,6 @@ class _Rows(Struct, frozen=True):
     anchored: Bools
     frozen: Bools
 
-    def find_late(self, cut: datetime) -> Bools:
-        """(n,) newer labels of items that are no anchors."""
-        return np.array([time >= cut for time in self.time], dtype=bool) & self.listed
-
     @property
     def listed(self) -> Bools:
         """(n,) labels of items that are no anchors."""
@@ -217,7 +213,7 @@ def measure_drift(
     rows, untimed = _read_rows(rubric, every, labels, scale, anchors)
     start = since or (anchors.at if anchors else "")
     cut = parse_time(start, "--since") if start else sorted(rows.time)[len(rows.time) // 2]
-    late = rows.find_late(cut)
+    late = np.array([time >= cut for time in rows.time], dtype=bool) & rows.listed
     repeats = measure_repeated_scoring(rubric, items)
     noise = min(max(repeats.flip_rate / 2, 0.01), _MAX_NOISE) if repeats else NOISE
     sensitivity, yes = _judge_change(rubric, every, anchors, accepted=True)
