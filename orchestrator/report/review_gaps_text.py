@@ -172,9 +172,7 @@ def _render_group(page: TextLayout, paths: Sequence[str], reason: str) -> list[s
 
 def render_required_checks(page: TextLayout, verdict: Verdict) -> list[str]:
     """Required checks that did not plainly run; where everything is shown, their numbers too."""
-    counts: dict[str, int] = {}
-    for check in verdict.required_checks:
-        counts[check.status] = counts.get(check.status, 0) + 1
+    counts = Counter(check.status for check in verdict.required_checks)
     found = [c for c in verdict.required_checks if c.status not in {"ran", "not_applicable"}]
     if not counts or (page.items is not None and not found):
         return []

@@ -56,15 +56,9 @@ def render_sarif(verdict: Verdict, sources: FormatInputs) -> str:
 def _document(verdict: Verdict, sources: FormatInputs, kept: list[Finding], left_out: int) -> str:
     rules = _describe_rules(kept, sources.rules)
     numbers = {rule["id"]: number for number, rule in enumerate(rules)}
+    version = {"semanticVersion": __version__, "version": __version__}
     run = {
-        "tool": {
-            "driver": {
-                "name": "Diffcourt",
-                "semanticVersion": __version__,
-                "version": __version__,
-                "rules": rules,
-            }
-        },
+        "tool": {"driver": {"name": "Diffcourt", **version, "rules": rules}},
         "invocations": [_describe_invocation(verdict, left_out)],
         "automationDetails": {"id": "diffcourt/"},
         "columnKind": "unicodeCodePoints",
