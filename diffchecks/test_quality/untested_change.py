@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-from msgspec import Struct
-
 from diffchecks import name_some
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import read_names
@@ -24,19 +22,8 @@ _LAYOUT = re.compile(r"[\s()\"']+|,(?=[\])}])")
 _QUIET = tuple(getattr(ast, name) for name in read_names("quiet_nodes"))
 
 
-class _Unit(Struct, frozen=True):
-    """A simple statement or the header of a compound one: its normalized text, and its lines."""
-
-    text: str
-    lines: frozenset[int]
-
-
-class _Grown(Struct, frozen=True):
-    """A source file with its number of really new lines, and the first of them."""
-
-    path: str
-    lines: int
-    first: int
+Unit = tuple[str, frozenset[int]]
+"""A simple statement or the header of a compound one: its normalized text, and its lines."""
 
 
 class UntestedCode:
@@ -48,7 +35,7 @@ class UntestedCode:
         self._test_lines = sum(len(file.added) for file in job.files if is_test(file.path))
         self._index = module_index(job.head_tree)
         self._removed: Counter[str] = Counter()
-        self._added: dict[str, list[_Unit]] = {}
+        self._added: dict[str, list[Unit]] = {}
         self._named: set[str] = set()
 
     def add(self, pair: ChangedModule) -> None:
@@ -59,22 +46,22 @@ class UntestedCode:
             self._learn(pair, pair.head)
         elif is_product(pair.path):
             if pair.removed and (base := pair.base()):
-                self._removed.update(unit.text for unit in _units(base, pair.removed))
+                self._removed.update(text for text, _ in _units(base, pair.removed))
             if pair.head and not pair.path.endswith("__main__.py"):
                 self._added[pair.path] = list(_units(pair.head, pair.added))
 
-    def _grown(self) -> Iterator[_Grown]:
-        """Sources with enough code that was neither moved nor only reformatted."""
+    def _grown(self) -> Iterator[tuple[str, set[int]]]:
+        """Sources with enough lines that were neither moved nor only reformatted, and these."""
         known = self._removed.copy()
         for path, units in sorted(self._added.items()):
             new: set[int] = set()
-            for unit in units:
-                if known[unit.text]:
-                    known[unit.text] -= 1
+            for text, lines in units:
+                if known[text]:
+                    known[text] -= 1
                 else:
-                    new |= unit.lines
+                    new |= lines
             if len(new) >= MIN_LINES:
-                yield _Grown(path, len(new), min(new))
+                yield path, new
 
     def _learn(self, pair: ChangedModule, head: ParsedModule) -> None:
         """Record the modules that a changed test imports, and its own name after ``test_``."""
@@ -90,15 +77,16 @@ class UntestedCode:
 
     def findings(self) -> Iterator[RawFinding]:
         """One finding for the whole change, at the source file that grew most."""
-        sources = [source for source in self._grown() if not self._is_named(source.path)]
+        sources = [(path, new) for path, new in self._grown() if not self._is_named(path)]
         if not sources or self._test_lines >= MIN_LINES:
             return
-        sources.sort(key=lambda source: (-source.lines, source.path))
-        grown = [f"{source.path} (+{source.lines} lines)" for source in sources]
+        sources.sort(key=lambda source: (-len(source[1]), source[0]))
+        grown = [f"{path} (+{len(new)} lines)" for path, new in sources]
+        path, new = sources[0]
         yield RawFinding(
             "untested-change",
-            sources[0].path,
-            sources[0].first,
+            path,
+            min(new),
             "No test of the change imports or names the code that it changes: "
             + name_some(grown, FILES_SHOWN),
             key="untested-change",
@@ -113,7 +101,7 @@ class UntestedCode:
         return not self._named.isdisjoint(names | {parts[-1]})
 
 
-def _units(source: ParsedModule, numbers: frozenset[int]) -> Iterator[_Unit]:
+def _units(source: ParsedModule, numbers: frozenset[int]) -> Iterator[Unit]:
     """The code on these lines, without imports and docstrings."""
     for node in chain.from_iterable(all_blocks(source.tree)):
         if isinstance(node, _QUIET):
@@ -129,4 +117,4 @@ def _units(source: ParsedModule, numbers: frozenset[int]) -> Iterator[_Unit]:
             text = "".join(source.lines[own.start - 1 : own.stop - 1])
             if isinstance(node, ast.AnnAssign) and node.value:
                 text = f"{ast.unparse(node.target)}={ast.unparse(node.value)}"
-            yield _Unit(_LAYOUT.sub("", text), lines)
+            yield _LAYOUT.sub("", text), lines

@@ -59,14 +59,6 @@ class OrdinalComparison(Struct, frozen=True):
     change: Interval
 
 
-class _Levels(Struct, frozen=True):
-    """People's levels, (n,), a rubric's held-out levels, (splits, n), and its cut points."""
-
-    people: Ints
-    rubric: Ints
-    cut_points: Floats
-
-
 def measure_ordinal_agreement(
     data: TrainingData, totals: Floats, score: Floats, seed: int
 ) -> OrdinalAgreement | None:
@@ -82,7 +74,7 @@ def measure_ordinal_agreement(
     """
     if not _suffices(data):
         return None
-    return _measure(data, _read_levels(data, totals, seed), score)
+    return _measure(data, *_read_levels(data, totals, seed), score)
 
 
 def _suffices(data: TrainingData) -> bool:
@@ -103,17 +95,21 @@ def compare_ordinal_agreement(
     before = data.totals[None, :]
     after = np.concatenate([held_out.totals, totals[None, :]])
     old, new = (_read_levels(data, totals, seed) for totals in (before, after))
-    (a, width_a), (b, width_b) = (_weighted_kappas(data, levels.rubric) for levels in (old, new))
+    (a, width_a), (b, width_b) = (_weighted_kappas(data, levels) for levels, _ in (old, new))
     groups = a.shape[1] - 1
     one_more = max(width_a, width_b) / (groups + 2)
     variance = max(split_variance(b[:, 1:] - a[:, 1:]), one_more**2)
     change = t_interval(float(b[:, 0].mean() - a[:, 0].mean()), variance, groups)
-    sides = (_measure(data, old, before[0]), _measure(data, new, held_out.probability))
+    sides = (_measure(data, *old, before[0]), _measure(data, *new, held_out.probability))
     return OrdinalComparison(*sides, change)
 
 
-def _read_levels(data: TrainingData, totals: Floats, seed: int) -> _Levels:
-    """Read totals as levels, those of each fold by the cut points of the other folds."""
+def _read_levels(data: TrainingData, totals: Floats, seed: int) -> tuple[Ints, Floats]:
+    """Read totals as levels, those of each fold by the cut points of the other folds.
+
+    Returns:
+        A rubric's held-out levels, (splits, n), and its cut points.
+    """
     s = data.sample
     people = data.levels
     held_out = draw_folds(s.group, np.random.default_rng(seed))
@@ -127,7 +123,7 @@ def _read_levels(data: TrainingData, totals: Floats, seed: int) -> _Levels:
         cuts[:, j] = np.where(share <= 0.0, np.inf, np.where(share >= 1.0, -np.inf, found))
     cuts = np.maximum.accumulate(cuts, axis=1)
     above = [combine_folds((t >= cut[:, None])[:-1], held_out) for cut in cuts.T]
-    return _Levels(people, np.sum(above, axis=0).astype(np.int64), cuts[-1])
+    return np.sum(above, axis=0).astype(np.int64), cuts[-1]
 
 
 def _weighted_kappas(data: TrainingData, b: Ints) -> tuple[Floats, float]:
@@ -153,18 +149,20 @@ def measure_weighted_kappa(data: TrainingData, levels: Ints) -> Interval:
     return scaled_interval(value, variance, kappas.shape[1] - 1, width=width)
 
 
-def _measure(data: TrainingData, levels: _Levels, score: Floats) -> OrdinalAgreement:
+def _measure(
+    data: TrainingData, levels: Ints, cut_points: Floats, score: Floats
+) -> OrdinalAgreement:
     s, k = data.sample, len(data.scale.values)
-    off = np.abs(levels.rubric - levels.people).astype(float)
-    at = (levels.people * k + levels.rubric).ravel()
+    off = np.abs(levels - data.levels).astype(float)
+    at = (data.levels * k + levels).ravel()
     counts = np.bincount(at, weights=np.tile(s.weight, off.shape[0]), minlength=k * k)
     table = (counts / off.shape[0]).reshape(k, k)
     return OrdinalAgreement(
         values=tuple(f"{v:g}" if isinstance(v, float) else v for v in data.scale.values),
-        cut_points=tuple(float(x) for x in levels.cut_points),
-        weighted_kappa=measure_weighted_kappa(data, levels.rubric),
+        cut_points=tuple(float(x) for x in cut_points),
+        weighted_kappa=measure_weighted_kappa(data, levels),
         rank_correlation=jackknife_interval(
-            lambda w: rank_correlation(score, levels.people, w), s.weight, s.group, 0.5
+            lambda w: rank_correlation(score, data.levels, w), s.weight, s.group, 0.5
         ),
         mean_error=_mean(data, off, max(float(off.max()), 1.0)),
         two_off=_mean(data, (off >= 2.0).astype(float), 1.0),

@@ -413,19 +413,6 @@ MAX_OFFSET = 5
 """Lines between a removed line and its replacement, counted from the start of the block."""
 
 
-class _ReplacedPlace(Struct, frozen=True):
-    """The position of a finding's changed line in a block of replaced lines.
-
-    Attributes:
-        unchanged: unchanged lines of the file before it, the same number on both sides.
-        offset: changed lines of its side between the start of the block and it.
-    """
-
-    path: str
-    unchanged: int
-    offset: int
-
-
 def replacement_pairs(
     workspace: ReviewWorkspace, findings: Sequence[MergedFinding]
 ) -> Iterator[tuple[str, str]]:
@@ -434,22 +421,26 @@ def replacement_pairs(
     Both are in one block of replaced lines, near each other, in the same category, and agree in
     rule or title.
     """
-    placed = [(one.finding, _place(workspace, one.finding)) for one in findings]
-    for (one, at), (other, there) in combinations([entry for entry in placed if entry[1]], 2):
+    placed = [(one.finding, at) for one in findings if (at := _place(workspace, one.finding))]
+    for (one, (block, offset)), (other, (same, there)) in combinations(placed, 2):
         if (
-            at
-            and there
-            and one.side != other.side
+            one.side != other.side
             and one.category == other.category
-            and (at.path, at.unchanged) == (there.path, there.unchanged)
-            and abs(at.offset - there.offset) <= MAX_OFFSET
+            and block == same
+            and abs(offset - there) <= MAX_OFFSET
             and same_rule_or_title(one, other)
         ):
             yield other.fingerprint, one.fingerprint
 
 
-def _place(workspace: ReviewWorkspace, finding: LocatedFinding) -> _ReplacedPlace | None:
-    """The place of a finding's first changed line, or of the one that causes it."""
+def _place(
+    workspace: ReviewWorkspace, finding: LocatedFinding
+) -> tuple[tuple[str, int], int] | None:
+    """The block of a finding's first changed line, or of the one that causes it, and its line.
+
+    A block is the file and its unchanged lines before it, the same number on both sides; its line
+    is counted from its start.
+    """
     side, path = finding.side, finding.path
     first, last = finding.start_line, finding.end_line
     if (cause := finding.because_of) is not None:
@@ -463,7 +454,7 @@ def _place(workspace: ReviewWorkspace, finding: LocatedFinding) -> _ReplacedPlac
     while start - 1 in changed:
         start -= 1
     before = sum(one < start for one in changed)
-    return _ReplacedPlace(_head_path(workspace, side, path), start - 1 - before, line - start)
+    return (_head_path(workspace, side, path), start - 1 - before), line - start
 
 
 def _head_path(workspace: ReviewWorkspace, side: SideName, path: str) -> str:

@@ -105,15 +105,15 @@ async def build_findings(
     claims = await _check_claims(workspace, reports, proved, versions, refuted, references)
     sources = CitableSources(workspace, {}, answers)
     refused = [*_unquotable(calls, workspace.rules), *harmless.values(), *claims.rejected]
-    first = _merge(workspace, proved, claims, Responses(), references, policy)
+    _, known, settled = _merge(workspace, proved, claims, Responses(), references, policy)
     responses = await collect_responses(
         sources,
         reports,
         references.shown,
-        first.known,
+        known,
         {
             report.finding.fingerprint: _rejected_target(report, why)
-            for report, why in (*refused, *_settled(first.settled))
+            for report, why in (*refused, *_settled(settled))
         },
     )
     # A finding that an agent reports again after it withdrew it counts.
@@ -122,9 +122,8 @@ async def build_findings(
         del responses.withdrawn[key]
     iterations = {report.agent: report.iteration for report in reports}
     _limit_number(claims, iterations, responses.withdrawn)
-    final = _merge(workspace, proved, claims, responses, references, policy)
-    merged, known = final.findings, final.known
-    refused += [*_withdrawn(claims, responses, known), *_settled(final.settled)]
+    merged, known, settled = _merge(workspace, proved, claims, responses, references, policy)
+    refused += [*_withdrawn(claims, responses, known), *_settled(settled)]
     objections = judge_disputes(
         responses.disputes, workspace.rules, known, {report.agent for report in reports}
     )
@@ -166,8 +165,8 @@ def _merge(
     responses: Responses,
     references: References,
     policy: VerdictPolicy,
-) -> "_Merged":
-    """Merge all valid reports."""
+) -> tuple[list[MergedFinding], Mapping[str, MergedFinding], list[MergedFinding]]:
+    """The findings that count, an index by the fingerprints of their reports, and settled ones."""
     own = [
         replace(report, finding=finding, settled=references.why_settled(finding))
         for report in claims.valid
@@ -191,7 +190,7 @@ def _merge(
     for fingerprint, agent in claims.repeated:
         if (agent, fingerprint) not in responses.withdrawn:
             known[fingerprint].repeated_by.add(agent)
-    return _Merged(merged, known, settled)
+    return merged, known, settled
 
 
 def _settled(findings: Iterable[MergedFinding]) -> list[RejectedReport]:
@@ -201,14 +200,6 @@ def _settled(findings: Iterable[MergedFinding]) -> list[RejectedReport]:
         for entry in findings
         for report in entry.reports
     ]
-
-
-class _Merged(Struct, frozen=True):
-    """The findings that count, an index by the fingerprints of their reports, and settled ones."""
-
-    findings: list[MergedFinding]
-    known: Mapping[str, MergedFinding]
-    settled: list[MergedFinding]
 
 
 def _rejected_target(report: FindingReport, why: Rejection) -> FindingTarget:
