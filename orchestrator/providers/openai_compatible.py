@@ -242,17 +242,13 @@ class _ChunkAccumulator:
 
     def build_document(self) -> dict[str, Json]:
         """Build the reply from all chunks."""
-        calls = [
-            {
-                "id": call.get("id"),
-                "type": "function",
-                "function": {
-                    "name": call.get("name"),
-                    "arguments": "".join(self.arguments.get(index, [])),
-                },
+        calls = []
+        for index, call in sorted(self.calls.items()):
+            function = {
+                "name": call.get("name"),
+                "arguments": "".join(self.arguments.get(index, [])),
             }
-            for index, call in sorted(self.calls.items())
-        ]
+            calls.append({"id": call.get("id"), "type": "function", "function": function})
         message: dict[str, Json] = {key: "".join(parts) for key, parts in self.texts.items()}
         message |= {"role": "assistant", "tool_calls": calls or None}
         choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}
@@ -261,11 +257,8 @@ class _ChunkAccumulator:
 
 def _render_call(call: ToolCall) -> Json:
     arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": arguments},
-    }
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def _render_result(result: ToolResult) -> Json:
@@ -278,13 +271,8 @@ def _tools_as_text(request: Request) -> str:
     The delimiters carry the run's nonce, which no diff can contain, so a call that a model merely
     quotes is never executed.
     """
-    tools = "\n".join(
-        json.dumps(
-            {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)},
-            ensure_ascii=False,
-        )
-        for tool in request.tools
-    )
+    described = (tool["function"] for tool in describe_tools(request.tools, "openai-chat"))
+    tools = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in described)
     opening, closing = _delimiters(request)
     example = '{"name": "...", "arguments": {...}}'
     return (
