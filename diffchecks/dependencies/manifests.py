@@ -164,22 +164,10 @@ def _npm(text: str) -> Manifest:
 
 
 def _go(text: str) -> Manifest:
-    lines = (
-        _PATTERNS["go_require"].match(line)
-        for line in text.split("\n")
-        if "// indirect" not in line
-    )
-    local = set(_PATTERNS["go_local"].findall(text))
-    return manifest(
-        "Go",
-        (
-            Dependency(match.group(1), match.group(1), f"=={match.group(2)}")
-            for match in lines
-            if match and match.group(1) not in local
-        ),
-        settings=package_sources.go_replacements(text),
-        own_name=module[1] if (module := _PATTERNS["go_module"].search(text)) else "",
-    )
+    direct = "\n".join(line for line in text.split("\n") if "// indirect" not in line)
+    found = (Dependency(one.name, one.name, f"=={one.version}") for one in go_modules(direct))
+    own = module[1] if (module := _PATTERNS["go_module"].search(text)) else ""
+    return manifest("Go", found, settings=package_sources.go_replacements(text), own_name=own)
 
 
 def go_modules(text: str) -> Iterator[LockEntry]:
