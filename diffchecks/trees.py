@@ -98,7 +98,11 @@ def check_trees(
         >>> [(finding.path, finding.line, finding.severity, finding.rule) for finding in found]
         [('app.js', 1, 'medium', 'security.text-as-code')]
     """
-    change = _Change.between(str(base), str(head), paths, run)
+    roots = str(base), str(head)
+    trees = sorted(_walk(roots[0])), sorted(_walk(roots[1]))
+    files = _compare(*roots, *map(frozenset, trees))
+    chosen = [file for file in files if paths is None or file.path in paths]
+    change = _Change(roots, trees, chosen, run)
     found = [
         (check, finding)
         for check in CHECKS
@@ -116,18 +120,6 @@ class _Change(Struct, frozen=True):
     trees: tuple[list[str], list[str]]
     files: list[ChangedFile]
     run: Run | None
-
-    @classmethod
-    def between(
-        cls, base: str, head: str, paths: Collection[str] | None, run: Run | None
-    ) -> "_Change":
-        trees = sorted(_walk(base)), sorted(_walk(head))
-        files = [
-            file
-            for file in _compare(base, head, *map(frozenset, trees))
-            if paths is None or file.path in paths
-        ]
-        return cls((base, head), trees, files, run)
 
 
 def _walk(root: str) -> Iterator[str]:

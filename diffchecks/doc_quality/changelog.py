@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from posixpath import basename
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, nothing_to_compare, read
 from diffchecks.data_files import read_patterns
@@ -29,7 +30,8 @@ def run(job: ComparisonJob) -> CheckReply:
     both = set(job.base_tree) & set(job.head_tree)
     new = set(job.head_tree) - set(job.base_tree)
     examined = [file.path for file in files if file.status != "deleted"]
-    if any(_LOG.fullmatch(_name(f.path)) for f in files) or any(map(_FRAGMENTS.search, new)):
+    names = (basename(file.path) for file in files)
+    if any(map(_LOG.fullmatch, names)) or any(map(_FRAGMENTS.search, new)):
         return CheckReply(examined=examined)
     logs = sorted(path for path in both if _LOG.fullmatch(path) and path not in job.head_links)
     if not logs:
@@ -79,10 +81,6 @@ def _surface(tree: ast.Module) -> Iterator[str]:
             yield f"{node.name} {ast.dump(node.args) if hasattr(node, 'args') else ''}"
         elif isinstance(node, ast.Constant) and id(node) not in docstrings:
             yield repr(node.value)
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def _heading(root: str, path: str) -> int:

@@ -309,9 +309,6 @@ def read_contracts(root: str, path: str) -> ContractConfig | None:
     return ContractConfig(path, options.session_options, tuple(options.contracts_options))
 
 
-if TYPE_CHECKING:
-    from grimp import ImportGraph
-
 NAMED = 4  # modules of a chain in a message
 _SOURCE_DIRECTORIES = ("", "src/", "lib/", "python/")
 
@@ -375,15 +372,9 @@ class _Both(Struct, frozen=True):
             module: names.get(renamed.get(path, path), module)
             for module, path in modules["base"].items()
         }
-        known = {(moved.get(a, a), moved.get(b, b)) for a, b in list_edges(graphs["base"])}
-        return cls(
-            job.head_root,
-            declared,
-            graphs["base"],
-            graphs["head"],
-            modules["head"],
-            frozenset(known),
-        )
+        imports = list_edges(graphs["base"])
+        known = frozenset((moved.get(a, a), moved.get(b, b)) for a, b in imports)
+        return cls(job.head_root, declared, graphs["base"], graphs["head"], modules["head"], known)
 
 
 def _place(package: str, directory: str, tree: Iterable[str]) -> str:

@@ -157,12 +157,9 @@ class _Comparison:
     def stood_before(self, importer: str, imported: str) -> bool:
         """Whether the two files were already part of one cycle."""
         there, back = self.old(importer), self.old(imported)
-        return (
-            there is not None
-            and back is not None
-            and self.base.path(there, back) is not None
-            and self.base.path(back, there) is not None
-        )
+        if there is None or back is None:
+            return False
+        return bool(self.base.path(there, back) and self.base.path(back, there))
 
 
 def _signs(text: str) -> tuple[list[Import], int]:

@@ -1,7 +1,7 @@
 """Tune a rubric: assess the labels, fit, cross-validate, and list the decisions that change."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -407,11 +407,6 @@ def _apply_rule(rubric: Rubric, data: TrainingData, rules: FittedRules, fitted: 
     )
 
 
-def digest_labels(labels: Iterable[Label]) -> str:
-    """SHA-256 of item, rater and label, regardless of order, notes and times."""
-    return digest(sorted([x.item, x.rater, x.label] for x in labels))
-
-
 def add_provenance(
     name: str, old: Rubric, data: TrainingData, labels: list[Label], result: TuningResult
 ) -> Rubric:
@@ -435,7 +430,7 @@ def add_provenance(
         "seed": result.seed,
         "penalty": "inf" if math.isinf(result.penalty) else result.penalty,
         "from": {"name": old.name, "version": old.version, "rule": digest_rule(old)},
-        "labels": digest_labels(labels),
+        "labels": digest(sorted([x.item, x.rater, x.label] for x in labels)),
         "scores": digest(sorted([i.id, i.repeat, sorted(i.scores.items())] for i in data.items)),
         "criteria": digest_criteria(new),
         "judge": digest_judge(new),

@@ -152,8 +152,8 @@ def make_server(
             name=(ours := tool_name(name, remote)),
             remote=remote,
             level=Level[tool.level.upper()],
-            timeout=_tool_override(policy, ours).timeout or tool.timeout,
-            max_output=_tool_override(policy, ours).max_output or tool.max_output,
+            timeout=(limits := policy.tools.get(ours, ToolOverride())).timeout or tool.timeout,
+            max_output=limits.max_output or tool.max_output,
             tags=frozenset(tool.tags) | more,
             pin=tool.pin or "",
         )
@@ -163,11 +163,6 @@ def make_server(
     return McpServer(
         name, connect, grants, entry.start, "" if name in allowed_servers(environment) else refused
     )
-
-
-def _tool_override(policy: ToolsConfig, tool: str) -> ToolOverride:
-    """The settings of one tool in the tool policy."""
-    return policy.tools.get(tool, ToolOverride())
 
 
 REPO = "{repo}"

@@ -308,8 +308,7 @@ def _agree_among_people(
     twice = (~np.isnan(ratings)).sum(axis=0) >= 2
     if not twice.any():
         return 0, None
-    at = {g: i for i, g in enumerate(sorted({items[n].group for n in names}))}
-    group = np.array([at[items[n].group] for n in names], dtype=np.int64)[twice]
+    group = confidence_intervals.number_groups(items[n].group for n in names)[twice]
     both = ratings[:, twice]
     alpha = confidence_intervals.jackknife_interval(
         lambda w: agreement.krippendorff_alpha(both[:, w > 0], "nominal"),
