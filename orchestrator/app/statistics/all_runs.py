@@ -358,10 +358,5 @@ def _rules(runs: Sequence[RunFacts]) -> tuple[RuleFigures, ...]:
 
 def _count_findings(findings: Iterable[FindingFact]) -> FindingCounts:
     counts = Counter(one.state for one in findings)
-    return FindingCounts(
-        found=counts.total(),
-        open=counts["open"],
-        fixed=counts["fixed"],
-        dismissed=counts["dismissed"],
-        waived=counts["waived"],
-    )
+    states = ("open", "fixed", "dismissed", "waived")
+    return FindingCounts(counts.total(), **{state: counts[state] for state in states})
