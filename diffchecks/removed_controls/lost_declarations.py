@@ -30,6 +30,8 @@ SHOWN = 90  # characters of a declaration in a message
 _SETTING = re.compile(r"(?:authentication|permission|throttle)_classes|permission_required")
 _DEPENDS = re.compile(r"\b(?:Depends|Security)$")
 _STACK = re.compile(r"MIDDLEWARE(?:_CLASSES)?")
+_NAMES = re.compile(r"\b(?:(?P<only>only)|except)\s*(?::|=>)\s*(?:%\w)?(?P<names>.+)")
+_METHOD = re.compile(r"[A-Za-z_]\w*[?!]?")
 _WORDS = re.compile(r"[A-Za-z_]\w*|\"[^\"\n]*\"|'[^'\n]*'")
 
 
@@ -118,7 +120,7 @@ def _opens(file: DeclaringFile, one: Declaration, base: Counter[Any], head: Coun
 def _protects(file: DeclaringFile, one: Declaration) -> bool:
     """Whether the owner of a removed declaration stays, and has no other protection instead."""
     of_class = one.owner.rpartition(".")[0] if one.kind == "setting" else ""
-    if (of_class or one.owner) not in file.head.owners:
+    if (of_class or one.owner) not in file.head.owners or not _has_covered(file, one):
         return False
     siblings = [new for new in file.head.found if (new.kind, new.owner) == (one.kind, one.owner)]
     known = {old.key for old in file.base.found}
@@ -143,6 +145,20 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
             return False
     written = one.text if file.text.path.endswith(".py") else one.text.partition(",")[0]
     return _limits(written) and not any(_limits(new.text, one.text) for new in came)
+
+
+def _has_covered(file: DeclaringFile, one: Declaration) -> bool:
+    """Whether not all methods have gone that a declaration of Rails names, or does not except."""
+    if (found := _NAMES.search(one.text)) is None:
+        return True
+    prefix, named = f"{one.owner}.", set(_METHOD.findall(found["names"]))
+    had, left = (
+        {name.removeprefix(prefix) for name in side.owners if name.startswith(prefix)}
+        for side in (file.base, file.head)
+    )
+    covered = named if found["only"] else had - named
+    still = named & left if found["only"] else left - named
+    return bool(still) or not covered or not covered <= had
 
 
 def _limits(text: str, replaced: str = "") -> bool:

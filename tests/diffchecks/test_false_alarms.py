@@ -23,6 +23,7 @@ VIEWS = "def {}(request, pk):\n    return str(pk)\n\n\ndef serve(request, pk):\n
 WORK = "class A {{ async Task F() {{ await Task.Run({} => {{ b.ExecuteAsync(g); }}); }} }}\n"
 QUERY = "import m from 'mongoose';\nasync function f() {\n  User.deleteMany(q);\n  await g();\n}\n"
 UPDATE = "<?php\nforeach ($a as $b) { DB::update(\"UPDATE t SET a = '{$b}'\"); }\n"
+ACTION = "  def a\n    1\n  end\n"
 FRAMEWORK = ("x/views.py", "x/forms.py", "x/tasks.py", "x/management/commands/sync.py")
 
 
@@ -80,6 +81,29 @@ QUIET = {
     ),
     "a query that is only compiled": ({}, {"test/types/q.test.ts": QUERY}),
     "text of a migration": ({}, {"database/migrations/a.php": UPDATE}),
+    "a guard of what goes too": (
+        {
+            "a/c.rb": f"class C\n  before_action :require_admin, except: [:a]\n{ACTION}{ACTION.replace(' a', ' b')}end\n",
+            "a/d.rb": f"class D\n  before_action :require_admin, only: %i[b]\n{ACTION}{ACTION.replace(' a', ' b')}end\n",
+        },
+        {"a/c.rb": f"class C\n{ACTION}end\n", "a/d.rb": f"class D\n{ACTION}end\n"},
+    ),
+    "conditions and their arguments, side by side": (
+        {},
+        {
+            "a.go": "package a\n\nfunc f(a, b int) {\n\twhere, args := []string{}, []any{}\n"
+            '\twhere, args = append(where, "a = ?"), append(args, a)\n'
+            '\tg(db.Exec("DELETE FROM t WHERE "+strings.Join(where, " AND "), args...))\n'
+            '\tg(db.Exec("DELETE FROM t WHERE b IN "+inClause(len(args)+1, b), args...))\n}\n'
+        },
+    ),
+    "a group that a goroutine waits for": (
+        {},
+        {
+            "a.go": "package a\n\nfunc f() {\n\tgo func() {\n\t\twg := &sync.WaitGroup{}\n\t\tfor range 2 {\n"
+            "\t\t\twg.Add(1)\n\t\t\tgo func() {\n\t\t\t\tdefer wg.Done()\n\t\t\t}()\n\t\t}\n\t\twg.Wait()\n\t}()\n}\n"
+        },
+    ),
     "work in the background": ({}, {"A.cs": WORK.format("()")}),
     "a condition that is asserted": (
         {},
@@ -211,6 +235,10 @@ TWINS = {
     "lock-foreign-source": (
         {"Gemfile.lock": GEMS.format("", "6.1.6")},
         {"Gemfile.lock": GEMS.format("  remote: https://gems.a.example/\n", "6.1.7")},
+    ),
+    "access-control-removed": (
+        {"a/c.rb": f"class C\n  before_action :require_admin, except: [:b]\n{ACTION}end\n"},
+        {"a/c.rb": f"class C\n{ACTION}end\n"},
     ),
     "sql-built": ({}, {"database/a.php": UPDATE}),
     "not-awaited": ({}, {"A.cs": WORK.format("async ()")}),
