@@ -31,10 +31,6 @@ _NEWER = vocabulary("newer_python")
 _SHOWN = 50  # keys of a file that appear twice
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PATTERNS = read_patterns("syntax_and_duplicates")
-# Extensions of JSON with comments: comments, and a comma before a closing bracket.
-_STRING = r"(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
-_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
 
 
 def looks(source: Source) -> Iterator[RawFinding]:
@@ -110,7 +106,7 @@ def _bare(text: str) -> str:
     def kept(match: re.Match[str]) -> str:
         return match["string"] or "\n" * match[0].count("\n")
 
-    return _LAST_COMMA.sub(kept, _COMMENT.sub(kept, text))
+    return _PATTERNS["last_comma"].sub(kept, _PATTERNS["json_comment"].sub(kept, text))
 
 
 def _refuse_template(source: Source, language: str) -> None:

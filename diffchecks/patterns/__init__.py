@@ -24,7 +24,7 @@ from diffchecks.check_io import (
     Source,
     check_files,
 )
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_map, read_names
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.flows import find_flows, join
 from diffchecks.jobs import PatternsJob
@@ -45,12 +45,11 @@ from diffchecks.patterns.readings import Reading, read_program, unread_lines
 from diffchecks.patterns.template_code_extraction import (
     extract_blade,
     extract_ejs,
-    extract_elixir,
     extract_jsp,
     extract_page_scripts,
     extract_php,
-    extract_ruby,
     extract_scripts,
+    extract_tags,
     is_component,
 )
 from diffchecks.patterns.value_origin import ValueOrigins
@@ -68,10 +67,6 @@ _NAMED = 60  # maximum characters of a value in a message
 _REMOTE_SCRIPT = "-remote-script"
 _PHP_TAG = "<?"
 _BATS_TEST = re.compile(rb"^([ \t]*)@test[ \t].*\{[ \t]*$", re.MULTILINE)  # a function of the shell
-_TAGS: Mapping[str, tuple[str, Callable[[str], str]]] = {
-    ".erb": ("rb", extract_ruby),
-    **dict.fromkeys((".eex", ".leex", ".heex"), ("ex", extract_elixir)),
-}
 _PAGES = frozenset({".html", ".htm", ".xhtml", ".jsp", ".jspf"})
 _MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
 
@@ -117,9 +112,8 @@ def programs_in(source: Source) -> list[Source]:
         programs = [
             (each.language, each.text) for each in extract_scripts(source.path, source.text)
         ]
-    elif source.suffix in _TAGS:
-        language, extract = _TAGS[source.suffix]
-        programs = [(language, extract(source.text))]
+    elif language := read_map("maps.yaml", "languages_of_tags").get(source.suffix):
+        programs = [(language, extract_tags(source.text, language))]
     elif source.suffix.startswith(".jsp"):
         programs = [("java", extract_jsp(source.text))] if "<%" in source.text else []
     elif source.suffix == ".ejs":

@@ -148,15 +148,12 @@ def _extract_handlers(text: str) -> str:
 _SIGNS = "=-"  # how a tag's value is escaped, and whether white space around it is removed
 
 
-def extract_ruby(text: str) -> str:
-    """A template as a Ruby program: the code of its tags, without the text between them."""
-    return _translate(text, _line_ends, _ruby_code)
-
-
-def extract_elixir(text: str) -> str:
-    """The same of a template of Elixir, whose grammar takes no semicolon at the end of a line."""
-    code = extract_ruby(_PATTERNS["comment"].sub(_lines_of, text))
-    return "\n".join(line.rstrip(" ;") for line in code.split("\n"))
+def extract_tags(text: str, language: str) -> str:
+    """A template as a program of Ruby, or ``ex``: the code of its tags, without other text."""
+    if language != "ex":
+        return _translate(text, _line_ends, _ruby_code)
+    code = _translate(_PATTERNS["comment"].sub(_lines_of, text), _line_ends, _ruby_code)
+    return "\n".join(line.rstrip(" ;") for line in code.split("\n"))  # which no grammar takes
 
 
 def _translate(text: str, between: Callable[[str], str], code: Callable[[str], str]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import read_map, read_names, vocabulary
+from diffchecks.data_files import read_map, read_names, read_patterns, vocabulary
 from diffchecks.python.source_definitions import find_definitions
 from diffchecks.python.syntax_tree_cache import walk
 from diffchecks.removed_controls.lost_wrapping import (
@@ -27,12 +27,7 @@ GRAMMARS = read_map("maps.yaml", "grammars_of_guards")
 
 SHOWN = 90  # characters of a declaration in a message
 
-_SETTING = re.compile(r"(?:authentication|permission|throttle)_classes|permission_required")
-_DEPENDS = re.compile(r"\b(?:Depends|Security)$")
-_STACK = re.compile(r"MIDDLEWARE(?:_CLASSES)?")
-_NAMES = re.compile(r"\b(?:(?P<only>only)|except)\s*(?::|=>)\s*(?:%\w)?(?P<names>.+)")
-_METHOD = re.compile(r"[A-Za-z_]\w*[?!]?")
-_WORDS = re.compile(r"[A-Za-z_]\w*|\"[^\"\n]*\"|'[^'\n]*'")
+_PATTERNS = read_patterns("lost_declarations")
 
 
 class Declaration(Struct, frozen=True):
@@ -102,8 +97,8 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
                 continue
             gone = file.removed_line(one) and head[one.key] < base[one.key]
             if gone and _protects(file, one):
-                words = frozenset(_WORDS.findall(one.text))
-                if not any(words.issubset(_WORDS.findall(line)) for line in came):
+                words = frozenset(_PATTERNS["words"].findall(one.text))
+                if not any(words.issubset(_PATTERNS["words"].findall(line)) for line in came):
                     same = one.owner if one.kind == "setting" else strip_whitespace(one.text)
                     lost.setdefault(same, []).append(one)
         for places in lost.values():
@@ -131,7 +126,7 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
         if not file.text.added.isdisjoint(range(new.line, new.end + 1))
     ]
     if one.kind == "setting":
-        stack = _STACK.fullmatch(one.owner.rpartition(".")[2])
+        stack = _PATTERNS["stack"].fullmatch(one.owner.rpartition(".")[2])
         return not came and (
             not stack or vocabulary("protecting_middleware").search(one.text) is not None
         )
@@ -149,21 +144,20 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
 
 def _has_covered(file: DeclaringFile, one: Declaration) -> bool:
     """Whether not all methods have gone that a declaration of Rails names, or does not except."""
-    if (found := _NAMES.search(one.text)) is None:
+    if (found := _PATTERNS["names"].search(one.text)) is None:
         return True
-    prefix, named = f"{one.owner}.", set(_METHOD.findall(found["names"]))
+    prefix, named = f"{one.owner}.", set(_PATTERNS["method"].findall(found["names"]))
     had, left = (
         {name.removeprefix(prefix) for name in side.owners if name.startswith(prefix)}
         for side in (file.base, file.head)
     )
     covered = named if found["only"] else had - named
-    still = named & left if found["only"] else left - named
-    return bool(still) or not covered or not covered <= had
+    return not covered or not covered <= had or not covered.isdisjoint(left)
 
 
 def _limits(text: str, replaced: str = "") -> bool:
     """Whether a declaration decides on access, by more than a part of the one it replaces."""
-    part = set(_WORDS.findall(text)) < set(_WORDS.findall(replaced))
+    part = set(_PATTERNS["words"].findall(text)) < set(_PATTERNS["words"].findall(replaced))
     less = part and not vocabulary("alternatives").search(text)
     known = vocabulary("access").search(text) and not vocabulary("no_access").search(text)
     return bool(known and not less)
@@ -204,7 +198,7 @@ def read_python(tree: ast.Module) -> Declarations:
     """The declarations of a Python module."""
     read = Declarations()
     for node in tree.body:
-        read.add_settings("", node, _STACK)
+        read.add_settings("", node, _PATTERNS["stack"])
     for definition in find_definitions(tree):
         node, name = definition.node, definition.dotted
         read.owners[name] = ""
@@ -212,7 +206,7 @@ def read_python(tree: ast.Module) -> Declarations:
         if isinstance(node, ast.ClassDef):
             read.found += (_declaration("base", name, base) for base in node.bases)
             for item in node.body:
-                read.add_settings(f"{name}.", item, _SETTING)
+                read.add_settings(f"{name}.", item, _PATTERNS["setting"])
             continue
         for each in walk(node):  # ``check_permission(request)``
             if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
@@ -220,7 +214,7 @@ def read_python(tree: ast.Module) -> Declarations:
                 if vocabulary("guard_calls").fullmatch(called):
                     read.found.append(_declaration("decorator", name, each.value))
         for each in walk(node.args):  # dependencies: ``user=Depends(current_user)``
-            if isinstance(each, ast.Call) and _DEPENDS.search(ast.unparse(each.func)):
+            if isinstance(each, ast.Call) and _PATTERNS["depends"].search(ast.unparse(each.func)):
                 read.found.append(_declaration("decorator", name, each))
     return read
 
