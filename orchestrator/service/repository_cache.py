@@ -9,16 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orchestrator.code_review.change.git.commands import find_git
+from orchestrator.data_directories import read_table
 from orchestrator.errors import DiffcourtError
 from orchestrator.sandbox.process_start import start_asyncio_process
 from orchestrator.service.changes import StoredChange
 
-HEAD_REFS = {
-    "github": "refs/pull/{}/head",
-    "forgejo": "refs/pull/{}/head",
-    "gitlab": "refs/merge-requests/{}/head",
-}
-
+_GIT: Mapping[str, Mapping[str, str]] = read_table(__file__, "git_options.yaml")
 FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
 FETCH_SECONDS = 600.0
 
@@ -66,7 +62,7 @@ class RepositoryCache:
             await _git(place, "config", "remote.origin.url", change.clone_url)
             base = change.base_commit or change.run_base
             if not (await _has(place, base) and await _has(place, change.run_head)):
-                head = HEAD_REFS[kind].format(change.number)
+                head = _GIT["head_refs"][kind].format(change.number)
                 keep = f"refs/diffcourt/{change.number}"
                 refs = (f"+{base}:{keep}/base", f"+{head}:{keep}/head")
                 await _git(place, *FETCH, "origin", *refs, token=token)
@@ -127,25 +123,14 @@ async def _git(place: Path, *arguments: str, token: str = "") -> bytes:
 
 def _environment(token: str) -> Mapping[str, str]:
     """The environment of git; a token is sent only to its address: redirects are not followed."""
-    options = {
-        "credential.helper": "",
-        "core.hooksPath": "/dev/null",
-        "fetch.recurseSubmodules": "false",
-        "gc.auto": "0",
-        "http.followRedirects": "false",
-        "protocol.ext.allow": "never",
-        "transfer.fsckObjects": "true",
-    }
+    options = dict(_GIT["config"])
     if token:
         basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
         options["http.extraHeader"] = f"Authorization: Basic {basic}"
     numbered = enumerate(options.items())
     return {
         "PATH": os.environ.get("PATH", os.defpath),
-        "HOME": "/nonexistent",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_TERMINAL_PROMPT": "0",
+        **_GIT["environment"],
         "GIT_CONFIG_COUNT": str(len(options)),
         **{f"GIT_CONFIG_KEY_{number}": name for number, (name, _) in numbered},
         **{f"GIT_CONFIG_VALUE_{n}": value for n, value in enumerate(options.values())},
