@@ -126,11 +126,8 @@ def _without_code(text: str) -> str:
             lines.append("")
         else:
             lines.append("" if line.startswith(("    ", "\t")) else line)
-    return _INLINE.sub(_blank, _without_comments("\n".join(lines)))
-
-
-def _blank(found: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", found[0])
+    shown = _without_comments("\n".join(lines))
+    return _INLINE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), shown)
 
 
 def _without_comments(text: str) -> str:

@@ -108,13 +108,6 @@ class _Finder(Struct, frozen=True):
         return {self.places[package_name]}
 
 
-def list_edges(graph: ImportGraph) -> Iterator[tuple[str, str]]:
-    """All imports of a graph, as pairs of importer and imported module."""
-    for importer in graph.modules:
-        for imported in graph.find_modules_directly_imported_by(importer):
-            yield importer, imported
-
-
 def build_contract(name: str, session: Mapping[str, Any], options: Mapping[str, Any]) -> Contract:
     """Build a contract of one of import-linter's types."""
     from importlinter.contracts import acyclic_siblings, forbidden, independence, layers, protected  # noqa: PLC0415
@@ -372,8 +365,11 @@ class _Both(Struct, frozen=True):
             module: names.get(renamed.get(path, path), module)
             for module, path in modules["base"].items()
         }
-        imports = list_edges(graphs["base"])
-        known = frozenset((moved.get(a, a), moved.get(b, b)) for a, b in imports)
+        known = frozenset(
+            (moved.get(module, module), moved.get(imported, imported))
+            for module in graphs["base"].modules
+            for imported in graphs["base"].find_modules_directly_imported_by(module)
+        )
         return cls(job.head_root, declared, graphs["base"], graphs["head"], modules["head"], known)
 
 

@@ -153,7 +153,6 @@ class LanguageGuard:
 
 
 _PHRASES = read_table(__file__, "claim_phrases.yaml")
-_WELL = _PHRASES["well"]
 _DENIED = re.compile(_PHRASES["denied"], re.IGNORECASE)
 _SENTENCE = re.compile(r"[^.;!?\n]+(?:\.(?=\w)[^.;!?\n]*)*[.;!?]*")
 

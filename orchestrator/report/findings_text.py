@@ -164,7 +164,8 @@ def _render_patch(page: TextLayout, cause: Cause) -> list[str]:
     proof = f"verified by {name_provers(finding, page.cut(PROVERS))}"
     if not fix.is_verified:
         proof = f"not proven ({fix.reason or 'only agents report the finding'})"
-    count = count_noun(patch_files.count_changed_lines(fix), "line")
+    changed = sum(file.changed_lines for file in patch_files.patched_files(fix))
+    count = count_noun(changed, "line")
     beside = f", not with {', '.join(fix.excludes[:PLACES])}" if fix.excludes else ""
     text = f"{proof} ({count}{beside}): {page.fix} {shlex.join(same)}"
     lines = _render_text(page, "patch", text, page.cut(3))

@@ -156,7 +156,9 @@ def _mounts_error(
         elif new is not None:
             if kind != new or device in host_devices or (place == "/" and can_write):
                 return f"{place} is not a new one of its namespaces"
-        elif not (place.startswith("/dev/") and _is_character_device(place)):
+        elif not (
+            place.startswith("/dev/") and os.stat(place).st_mode & _TYPE == _CHARACTER_DEVICE
+        ):
             return f"{place} is mounted in its namespaces, which was not requested"
     return ""
 
@@ -166,7 +168,3 @@ def _parents(path: str) -> Iterator[str]:
     while path != "/":
         yield path
         path = os.path.dirname(path)
-
-
-def _is_character_device(path: str) -> bool:
-    return os.stat(path).st_mode & _TYPE == _CHARACTER_DEVICE

@@ -80,10 +80,6 @@ def run_serve(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-_ON_CHANGES = ("retry", "cancel", "park")
-_ON_ALL = ("drain", "open", "clean")
-
-
 def run_queue(args: argparse.Namespace) -> int:
     """Run the chosen subcommand and print what it did."""
     emit(_with_queue(args, _WORK[args.part]), sys.stdout)

@@ -49,7 +49,7 @@ from orchestrator.code_review.findings.merging import (
 )
 from orchestrator.code_review.findings.settled_places import limit_responses, set_settled_aside
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.verdict.document_parts import Checked, MemoryUse, Objection, WaiverUse
+from orchestrator.code_review.verdict.document_parts import Checked, MemoryUse, WaiverUse
 from orchestrator.code_review.verdict.model import Finding, Rejected, Skipped
 
 NO_REFERENCES = References()
@@ -106,16 +106,11 @@ async def build_findings(
     sources = CitableSources(workspace, {}, answers)
     refused = [*_unquotable(calls, workspace.rules), *harmless.values(), *claims.rejected]
     _, known, settled = _merge(workspace, proved, claims, Responses(), references, policy)
-    responses = await collect_responses(
-        sources,
-        reports,
-        references.shown,
-        known,
-        {
-            report.finding.fingerprint: _rejected_target(report, why)
-            for report, why in (*refused, *_settled(settled))
-        },
-    )
+    targets = {
+        report.finding.fingerprint: _rejected_target(report, why)
+        for report, why in (*refused, *_settled(settled))
+    }
+    responses = await collect_responses(sources, reports, references.shown, known, targets)
     # A finding that an agent reports again after it withdrew it counts.
     again = {k for k, (done, _) in responses.withdrawn.items() if claims.last.get(k, 0) > done}
     for key in again:
@@ -127,7 +122,9 @@ async def build_findings(
     objections = judge_disputes(
         responses.disputes, workspace.rules, known, {report.agent for report in reports}
     )
-    _add_earlier(objections, merged)
+    for carried in filter(earlier_objections, merged):  # also what the earlier review objected
+        own = objections.get(carried.fingerprint, ())
+        objections[carried.fingerprint] = [*earlier_objections(carried), *own]
     findings = [
         build_finding(entry, policy, objections.get(entry.fingerprint, ()), references.family_of)
         for entry in merged
@@ -387,13 +384,6 @@ def _adds_nothing(known: LocatedFinding, claim: LocatedFinding) -> bool:
 
 
 # --- what does not count ------------------------------------------------------------------------
-
-
-def _add_earlier(objections: dict[str, list[Objection]], merged: Iterable[MergedFinding]) -> None:
-    """Add what was objected to carried findings in the earlier review."""
-    for carried in filter(earlier_objections, merged):
-        own = objections.get(carried.fingerprint, ())
-        objections[carried.fingerprint] = [*earlier_objections(carried), *own]
 
 
 def _set_aside(merged: Sequence[MergedFinding], findings: Sequence[Finding]) -> list[Rejected]:

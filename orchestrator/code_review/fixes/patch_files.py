@@ -228,8 +228,3 @@ def split_line_ends(old: str, new: str) -> tuple[str, str] | None:
     if ends[0] != ends[1]:
         return None
     return old.removesuffix(ends[0]), new.removesuffix(ends[1])
-
-
-def count_changed_lines(fix: Fix) -> int:
-    """The lines that a patch removes and adds."""
-    return sum(file.changed_lines for file in patched_files(fix))
