@@ -10,6 +10,7 @@ from itertools import chain, zip_longest
 
 from msgspec import Struct
 
+from diffchecks.path_kinds import is_code
 from orchestrator.code_review.agents.briefs import Span, spans_around
 from orchestrator.code_review.agents.files_read import lines_looked_up
 from orchestrator.code_review.agents.names_across_files import TELLING
@@ -85,17 +86,22 @@ async def choose_looked_up(
     for finding in findings:
         said, quoted = f"{finding.title}\n{finding.detail}", finding.evidence.quote
         wanted = {n for n in telling_names(said) if n in defined or TELLING.fullmatch(n)}
-        wanted |= telling_names(f"{quoted}\n{finding.cause_quote}")
+        if is_code(finding.path):
+            wanted |= telling_names(f"{quoted}\n{finding.cause_quote}")
         score = {
             at: (block.name in wanted) + sum(1 / having[n] for n in block.all_names & wanted)
             for at, block in enumerate(blocks)
         }
         least = max(score.values(), default=0) / MAX_WEAKER
-        best = sorted((at for at in score if score[at] > least), key=lambda at: -score[at])
+        order = {at: (-score[at], blocks[at].side != "head") for at in score}
+        best = sorted((at for at in score if score[at] > least), key=order.__getitem__)
         ranked.append([(blocks[at], wanted) for at in best])
-    shown = spans_around(findings, around)
+    shown, told = spans_around(findings, around), set[tuple[str, str]]()
     chosen, room = dict[Span, None](), min(MAX_OF_ALL, MAX_CHARACTERS * len(findings))
     for block, wanted in filter(None, chain.from_iterable(zip_longest(*ranked))):
+        if block.name and (block.path, block.name) in told and block.side == "base":
+            continue  # head's lines are shown with those that the change removes
+        told.add((block.path, block.name))
         for span in block.spans(wanted):
             if span in chosen or any(_holds(other, span) for other in shown):
                 continue
