@@ -59,6 +59,7 @@ async def run_isolated(
     reads: Sequence[Path] = (),
     limits: ResourceLimits = ResourceLimits(),
     read_only: bool = False,
+    ours: Sequence[Path] = (),
 ) -> ProgramOutput:
     """Run a hostile program in ``tree``; its output is kept with the tool call that runs it.
 
@@ -70,6 +71,7 @@ async def run_isolated(
         reads: absolute paths that it may read besides the system's programs and our installation;
             with any, it may open no Unix socket: a service of the host could make one there.
         read_only: it may not write ``tree``, and may open no Unix socket either.
+        ours: directories of our own that it may read, where no service can make a socket.
 
     Returns:
         What it printed, on one stream, and its exit status; 128 and more for the signal that ended
@@ -83,7 +85,7 @@ async def run_isolated(
         raise SandboxError(NO_SANDBOX)
     cgroup = SANDBOX.new_cgroup()
     reads, writes = ((*reads, tree), ()) if read_only else (reads, (tree,))
-    running = _IsolatedRun(argv, tree, reads, writes, limits, cgroup)
+    running = _IsolatedRun(argv, tree, reads, writes, limits, cgroup, ours=ours)
     try:
         await to_thread.run_sync(running.thread.join, abandon_on_cancel=True)
     finally:
@@ -107,9 +109,11 @@ class _IsolatedRun:
         writes: Sequence[Path],
         limits: ResourceLimits,
         cgroup: Cgroup,
+        *,
+        ours: Sequence[Path],
     ) -> None:
         self._argv, self._tree, self._reads, self._writes = argv, tree, reads, writes
-        self._limits, self._cgroup = limits, cgroup
+        self._ours, self._limits, self._cgroup = ours, limits, cgroup
         self._stopped, self._stop = os.pipe()
         self._exit_status, self._error, self._time_is_up = -1, "", ""
         self._stdout, self._stderr = _Printed(), _Printed()
@@ -153,8 +157,8 @@ class _IsolatedRun:
         if user is not None:
             if self._writes:
                 _change_owner(self._tree, user)
-            else:
-                _let_others_read(self._tree)
+            for directory in self._ours if self._writes else (self._tree, *self._ours):
+                _let_others_read(directory)
         with ExitStack() as ours, ExitStack() as theirs:
             info, info_in = _pipe(ours, theirs)
             status, status_in = _pipe(ours, theirs)
@@ -191,7 +195,8 @@ class _IsolatedRun:
                 raise SandboxError(self._cgroup.oom_error)
 
     def _command(self, user: int | None, info: int, block: int, status: int) -> list[str]:
-        (bwrap, *options), namespaces = bubblewrap.new_namespaces(self._reads, self._writes)
+        reads = (*self._reads, *self._ours)
+        (bwrap, *options), namespaces = bubblewrap.new_namespaces(reads, self._writes)
         limits = self._limits
         bounds = {
             resource.RLIMIT_CORE: 0,

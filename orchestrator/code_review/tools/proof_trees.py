@@ -2,6 +2,9 @@
 
 Writing thousands of files takes longer than most tests. A test and the code under it may do to a
 tree what they like, but all processes of a run have ended before it is put back.
+
+A build cache is filled by compiling alone, which runs no code of the project; runs only read it. So
+none can write what a later one believes. Head's begins as a copy of base's, never the reverse.
 """
 
 import os
@@ -37,6 +40,7 @@ class ProofTree:
         self._parts, self._root, self._report = parts, root, report
         self._tree, self._more = Path(), dict[str, bytes]()
         self._is_clean, self._lock = False, anyio.Lock()
+        self.cache: Path | None = None
 
     async def run(
         self, more: Mapping[str, bytes], test: Callable[[Path], Awaitable[Ran]]
@@ -49,6 +53,39 @@ class ProofTree:
         async with self._lock:
             ran = await test(await to_thread.run_sync(self._prepare, more))
             return ran, await to_thread.run_sync(self._put_back)
+
+    async def fill_cache(
+        self,
+        more: Mapping[str, bytes],
+        compiling: Callable[[Path, Path], Awaitable[object]],
+        first: Path | None,
+    ) -> None:
+        """Compile in the tree with these files, and keep what that leaves in ``cache``.
+
+        Args:
+            compiling: given the tree, and the cache in it under a name that no change knows.
+            first: what an empty cache begins as.
+        """
+
+        async def compile_and_keep(tree: Path) -> None:
+            own = await to_thread.run_sync(self._take_cache, tree, first)
+            await compiling(tree, own)
+            await to_thread.run_sync(self._keep_cache, own)
+
+        await self.run(more, compile_and_keep)
+
+    def _take_cache(self, tree: Path, first: Path | None) -> Path:
+        own, cache = Path(tempfile.mkdtemp(dir=tree)), self.cache
+        self.cache = None
+        if cache:
+            cache.rename(own)
+        elif first:
+            shutil.copytree(first, own, symlinks=True, dirs_exist_ok=True)
+        return own
+
+    def _keep_cache(self, own: Path) -> None:
+        if own.is_dir() and not own.is_symlink():
+            self.cache = own.rename(tempfile.mkdtemp(dir=self._root))
 
     def _prepare(self, more: Mapping[str, bytes]) -> Path:
         if not self._is_clean:

@@ -8,7 +8,9 @@ sides have the test set-up of base, so that nothing of the change decides how it
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from posixpath import dirname
 
 import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
@@ -34,7 +36,7 @@ from orchestrator.code_review.analyzers.run_tests import (
     side_files,
     with_setup_of_base,
 )
-from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.change.contents import SIDES, SideName
 from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.review_workspace import TREES
@@ -53,14 +55,13 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 PROVE_FINDING = "prove_finding"
 MAX_SECONDS = 60.0
-"""Of processor time, of one run; there are at most seven."""
+"""Of processor time, of one run; there are at most seven, and compiling for each side."""
 WALL = 4.0
 """How much longer a run may take, on a machine that has other work or where a test waits."""
 SHOWN_OUTPUT = 1_500
 LATE = "no end within "
 REPORT = ".diffcourt-proof-report"
 CHECK_SECONDS = 60.0
-SIDES: tuple[SideName, ...] = ("base", "head")
 _VERSIONS = re.compile(r"Python [\d.]+\w*, pytest-[\d.]+\w*")
 
 
@@ -94,9 +95,10 @@ class ProveFinding:
         self._tests, self._single, self._inputs = tests, single, inputs
         self._runs = 0
         self._trees: dict[SideName, ProofTree] = {}
+        self._compiled = set[tuple[SideName, str]]()
         self._paths, self._base = list[str](), ""
         self._known_versions: str | None = None
-        seconds = 7 * WALL * min(tests.seconds, MAX_SECONDS) + 60
+        seconds = 9 * WALL * min(tests.seconds, MAX_SECONDS) + 60
         self.spec = ToolSpec(PROVE_FINDING, self.about, inlined(PlacedTest), timeout=seconds)
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
@@ -257,26 +259,50 @@ class ProveFinding:
         Args:
             taken_back: path → text instead of the side's, a character a byte.
         """
+        await self._compile(side, proposed)
         self._runs += 1
         keep, tree = self._inputs.workspace.root / f"prove_finding-{self._runs}", self._trees[side]
         files = {path: text.encode("latin-1") for path, text in taken_back.items()}
         files[proposed.path] = proposed.test.encode()
         given = (self._tests, self._single, self._inputs.pool)
         (end, printed, _), edited = await tree.run(
-            files, lambda place: run_test(*given, place, proposed.path, keep)
+            files, lambda place: run_test(*given, place, proposed.path, keep, cache=tree.cache)
         )
         if edited:
             end = TestEnd("broken", message=f"the test changed {edited}")
         return end, printed
 
+    async def _compile(self, side: SideName, proposed: WrittenTest) -> None:
+        """Compile what a test imports for the runs on a side, once for the test's directory."""
+        argv = self._single.compile_argv(proposed.path)
+
+        async def compiling(tree: Path, cache: Path) -> None:
+            with suppress(TimeUp):  # what is compiled by then is kept
+                await _isolated(self._tests, _with_cache(argv, cache), tree)
+
+        for one in SIDES[: SIDES.index(side) + 1] if argv else ():
+            place = one, dirname(proposed.path)
+            if place not in self._compiled:
+                self._compiled.add(place)
+                test = {proposed.path: proposed.test.encode()}
+                await self._trees[one].fill_cache(test, compiling, self._trees["base"].cache)
+
 
 async def run_test(
-    tests: Tests, single: SingleTest, pool: WorkerPool, tree: Path, path: str, keep: Path
+    tests: Tests,
+    single: SingleTest,
+    pool: WorkerPool,
+    tree: Path,
+    path: str,
+    keep: Path,
+    *,
+    cache: Path | None = None,
 ) -> tuple[TestEnd, str, int]:
     """Run a test file in the sandbox, in a tree of its own.
 
     Args:
         keep: where its report is copied to.
+        cache: a build cache that it may read.
 
     Returns:
         How its test ended, what the runner printed, and its exit status, 1 without one.
@@ -287,7 +313,7 @@ async def run_test(
     link_packages(tests.reads, tree)
     argv = single.argv(path, REPORT)
     try:
-        done = await _isolated(tests, argv, tree)
+        done = await _isolated(tests, argv, tree, cache)
     except TimeUp as late:
         text = (late.output.stdout + late.output.stderr).decode("utf-8", "replace")
         return TestEnd("broken", message=f"{LATE}{late.bound}"), text, 1
@@ -311,8 +337,17 @@ async def run_test(
     return end, shown, done.code or 0
 
 
-async def _isolated(tests: Tests, argv: Sequence[str], tree: Path) -> ProgramOutput:
+async def _isolated(
+    tests: Tests, argv: Sequence[str], tree: Path, cache: Path | None = None
+) -> ProgramOutput:
     reads = [Path(path) for path in tests.reads]
     seconds = min(tests.seconds, MAX_SECONDS)
     limits = replace(LIMITS, seconds=WALL * seconds, processor_seconds=seconds)
-    return await run_isolated(argv, tree, reads=reads, limits=limits)
+    argv = _with_cache(argv, cache) if cache else argv
+    ours = [cache] if cache else []
+    return await run_isolated(argv, tree, reads=reads, limits=limits, ours=ours)
+
+
+def _with_cache(argv: Sequence[str], cache: Path) -> list[str]:
+    """A command with Go's cache; without an index of files, which it could not write there."""
+    return ["env", f"GOCACHE={cache}", "GODEBUG=goindex=0", *argv]

@@ -29,6 +29,7 @@ class Runner(Struct, frozen=True):
     exception: str = "its own"
     imports: str = ""
     rest: str = ""
+    compiling: str = ""
 
 
 RUNNERS = convert(read_table(__file__, "test_runners.yaml"), tuple[Runner, ...])
@@ -61,6 +62,14 @@ class SingleTest(Struct, frozen=True):
         option = "version" if self.runner.language == "go" else "--version"
         own = [[*program, option]] if program else []
         return [*own, ["node", option]] if self.runner.name == "jest" else own
+
+    def compile_argv(self, test: str) -> list[str]:
+        """The command that compiles a test file and does not run it; empty: there is none."""
+        at, option = _end_of(self.command, self.runner.words), self.runner.compiling
+        if not (at and option) or any(option.split("=")[0] in word for word in self.command):
+            return []
+        argv = self.argv(test, REPORT)
+        return [*argv[:at], option, *argv[at:]]
 
     def argv(self, test: str, report: str) -> list[str]:
         """The command for a test file, both paths relative to the tree."""

@@ -487,14 +487,3 @@ async def test_node_runs_them_as_well(namespaces: None, tmp_path: Path) -> None:
     assert (proof.state, proof.reason) == ("reproduced", "")
     assert re.fullmatch(r"node v[\d.]+", proof.versions)
     assert broken.state == "inconclusive"
-
-
-async def test_go_runs_them_as_well(namespaces: None, tmp_path: Path) -> None:
-    if shutil.which("go") is None:
-        pytest.skip("Go is not installed")
-    tests = settings.Tests(("go", "test", "./..."), seconds=60.0)
-    async with bench(tmp_path, tests, GO, GO_HEAD) as one:
-        proof = await one.tries(GO_TEST, "AssertionError", "Total is 3", path="claim_test.go")
-    assert (proof.state, proof.reason) == ("reproduced", "")
-    assert re.fullmatch(r"go version go[\d.]+ \w+/\w+", proof.versions)
-    assert proof.command[:4] == ("go", "test", "-count=1", "-vet=off")
