@@ -1,38 +1,4 @@
-"""The exceptions of this package.
-
-::
-
-    DiffcourtError                  one line that says what to do; exit code 2 by default
-    ├── InputError                  a ref, patch, path or flag that cannot be used
-    │   └── ChangeTimeout           the run's time ended before the change was found (exit 3)
-    ├── ConfigError                 an error in config, agent, skill or rubric, with file and line
-    ├── StoreError                  the journal could not be read or written (exit 3, resumable)
-    │   ├── RunNotFound             there is no run of that name (exit 2)
-    │   ├── RunDamaged              its entry or its rows were altered: no attempt can read it
-    │   └── RunLocked               another process writes the run
-    ├── ReplayMismatch              a recorded effect and the present request differ (exit 3)
-    ├── Interrupted                 the user stopped it; resumable (exit 130)
-    ├── RunCancelled                a person cancelled it before there was a verdict (exit 3)
-    ├── ApprovalPending             the run waits for a person's approval; also a PermissionError
-    ├── AnswerPending               the run waits for a person's answer (exit 3, resumable)
-    ├── ProviderRefused             a wrong key or address: no call can work (exit 2, resumable)
-    ├── OutputError                 the result could not be written to its target (exit 3)
-    ├── FlowError                   a flow's transition table is invalid, or a handler left it
-    ├── ActionFailed                a registered action's handler failed
-    ├── SandboxError                a program could not be started, or was killed
-    ├── ModelError                  a model's reply cannot be used
-    │   └── ScriptError             a scripted model got a call that its script does not have
-    └── Refused                     the executor did not perform a call
-        ├── NotRegistered           no such tool
-        ├── NotPermitted            not for this agent, or not in this environment
-        │   └── NotOffered          the agent does not have this tool
-        ├── InvalidArguments        the arguments do not match the tool's schema
-        ├── GuardRefused            a guard refused it
-        ├── ToolDown                the tool failed too often and is disabled for a while
-        ├── BudgetExhausted         the worst case of the call exceeds what is left
-        ├── ApprovalRequired        irreversible, and there is no person to ask
-        └── Denied                  a person denied it
-"""
+"""The exceptions of this package: each class says when it is raised, and with which exit code."""
 
 import shlex
 from collections.abc import Mapping

@@ -103,18 +103,14 @@ async def choose_looked_up(
             continue  # head's lines are shown with those that the change removes
         told.add((block.path, block.name))
         for span in block.spans(wanted):
-            if span in chosen or any(_holds(other, span) for other in shown):
+            near = (one for one in shown if one[:2] == span[:2])
+            if span in chosen or any(one[2] <= span[2] and span[3] <= one[3] for one in near):
                 continue
-            first = span[2] - block.first
-            size = sum(map(len, block.lines[first : first + span[3] - span[2] + 1]))
+            size = sum(map(len, block.lines[span[2] - block.first : span[3] - block.first + 1]))
             if size <= room:
                 room -= size
                 chosen[span] = None
     return list(chosen)
-
-
-def _holds(span: Span, other: Span) -> bool:
-    return span[:2] == other[:2] and span[2] <= other[2] and other[3] <= span[3]
 
 
 async def _blocks(state: ReviewState) -> list[_Block]:
