@@ -132,7 +132,6 @@ ASKED = {
     "F7": REMOVED,
     "F8": EARLIER,
     "F10": SAYING,
-    "F9": replace(PLACE, evidence=Evidence("query[LIMIT]", ())),
 }
 ALONE = "quote what leads to it, or say in one_place why that is enough"
 GONE = "the change removes what the claim is about, so base does not have the defect"
@@ -194,10 +193,6 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         (verdict_on("F1", "refuted", {"file": "notes.md", "quote": "handler escapes each query"}), "texts about code say nothing about what it does; quote code"),
         (verdict_on("F4", "older", LEADS), ""),
         (verdict_on("F1", "older", {"file": "shop.py", "quote": "def run(query):"}), "its quotations lack evaluate, which the claim's code has"),
-        # The same place needs no name that its file lacks, but what it calls.
-        *((verdict_on(one, "older", {"file": "shop.py", "quote": "def run(query):\n    return 0"}), why)
-          for one, why in (("F9", ""), ("F1", "its quotations lack evaluate, which the claim's code has"))),
-        (verdict_on("F9", "older", {"file": "shop.py", "quote": "def run(query):"}), "its quotations lack LIMIT, which the claim's code has"),
         # The call is older, but not the line that makes it a defect, nor the guard that is gone.
         (verdict_on("F5", "older", LEADS), "its quotations lack evaluate, query, which the claim's code has"),
         (verdict_on("F6", "older", LEADS), GONE),

@@ -8,7 +8,7 @@ function. Comments, and prose about code, show nothing.
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from keyword import kwlist
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from diffchecks.path_kinds import is_code
 from orchestrator.code_review.agent_report_contracts import ClaimVerdict, QuotedCode, VerifierReport
 from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.findings.citations import MAX_SHOWN_QUOTE, changed_lines, read_lines
 from orchestrator.code_review.findings.evidence_from_journal import has_printed
 from orchestrator.code_review.findings.finding_context import (
@@ -219,20 +220,24 @@ async def _not_in_base(
 ) -> str:
     """Why code of base does not do what a claim, and the line that causes it, does on head.
 
-    Code that the change replaces need not have names that its file lacks in base. It has to call
-    what the claim's code calls, and to be in its function or share a name with it.
+    Code that the change replaces need not have names that no file of base has. It has to call what
+    the claim's code calls, and to be in its function or share a name with it.
     """
     if claim.evidence.side == "base" or (claim.because_of and claim.because_of.removed):
         return "the change removes what the claim is about, so base does not have the defect"
-    text = f"{claim.evidence.quote}\n{claim.cause_quote}"
+    text, git = f"{claim.evidence.quote}\n{claim.cause_quote}", Git.of(workspace.change)
     needed = telling_names(text)
     missing = sorted(needed.difference(*(one.names for one in quotes)))
     near = [one for one in quotes if one.names & needed or one.function == function != ""]
     removed = [(one, n) for one in near for n in changed_lines(workspace, "base", one.path)]
-    if replaced := {one.path for one, n in removed if one.first <= n <= one.last}:
-        files = [await read_lines(workspace, "base", path) for path in {claim.path, *replaced}]
-        known = {*_CALLED.findall(text), *_NAME.findall("\n".join(chain(*files)))}
-        missing = [name for name in missing if name in known]
+    if any(one.first <= n <= one.last for one, n in removed):
+        grep = ("grep", "-qwF", "-f", "-", workspace.change.base_tree, "--")
+        missing = [
+            name
+            for name in missing
+            if name in _CALLED.findall(text)
+            or (await git.attempt(*grep, stdin=name.encode())).code != 1  # not found
+        ]
     if missing:
         return f"its quotations lack {', '.join(missing)}, which the claim's code has"
     why = "its quotations are compared by names, and the claim's code has none"
