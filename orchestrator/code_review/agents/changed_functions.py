@@ -1,6 +1,6 @@
 """The rest of the functions that a change touches, for the opening: what each agent reads first."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.findings.citations import read_lines
@@ -34,7 +34,7 @@ async def list_changed_functions(
             {one.new for one in part.hunk_lines},
         )
         before, file = 0, list[str]()
-        for first, last in _functions(lines, _touched(part)):
+        for first, last in _functions(lines, part):
             rest = [n for n in range(first, last + 1) if n not in seen]
             if (size := sum(len(lines[n - 1]) + 6 for n in rest)) > room:
                 continue
@@ -47,21 +47,13 @@ async def list_changed_functions(
     return ["", REST, *shown] if shown else []
 
 
-def _touched(part: NumberedFileDiff) -> Iterator[int]:
-    """The numbers in head of added lines, and of those before removed ones."""
-    at = 0
+def _functions(lines: list[str], part: NumberedFileDiff) -> Iterator[tuple[int, int]]:
+    """First and last line of the functions in which lines are added or removed, each once."""
+    end = at = 0
     for line in part.hunk_lines:
-        at = line.new or at
-        if line.sign in "+-" and at:
-            yield at
-
-
-def _functions(lines: list[str], touched: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """First and last line of the functions with these lines, each once."""
-    end = 0
-    for number in touched:
-        if end < number <= len(lines) and lines[number - 1].strip():
-            block = find_block(lines, number, number)
-            end = max(end, block.end if block.scope else number)
+        at = line.new or at  # of head, before a removed one
+        if line.sign in "+-" and end < at <= len(lines) and lines[at - 1].strip():
+            block = find_block(lines, at, at)
+            end = max(end, block.end if block.scope else at)
             if block.scope and block.end - block.start < MAX_LINES:
                 yield block.start, block.end

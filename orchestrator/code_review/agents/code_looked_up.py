@@ -4,8 +4,8 @@ A verifier would look most of it up again. It is chosen by the names in a claim 
 which the verifier is not shown, and it is code only.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Sequence, Set
 from itertools import chain, zip_longest
 
 from msgspec import Struct
@@ -52,20 +52,13 @@ class _Block(Struct, frozen=True):
     def all_names(self) -> Set[str]:
         return frozenset[str]().union(*self.names)
 
-    def spans(self, wanted: Set[str]) -> Iterator[Span]:
-        """The whole block if it is short, else the lines around names."""
-        size, start, end = len(self.lines), 0, -1
-        if size <= MAX_WHOLE:
-            yield self.path, self.side, self.first, self.first + size - 1
-            return
-        for at in (at for at, names in enumerate(self.names) if names & wanted):
-            if end >= 0 and at - NEAR > end + 1:
-                yield self.path, self.side, self.first + start, self.first + end
-                end = -1
-            start = max(0, at - NEAR) if end < 0 else start
-            end = min(size - 1, at + NEAR)
-        if end >= 0:
-            yield self.path, self.side, self.first + start, self.first + end
+    def near(self, wanted: Set[str]) -> set[int]:
+        """The numbers of all lines of a short block, of a longer one those around names."""
+        size = len(self.lines)
+        hits = (at for at, names in enumerate(self.names) if names & wanted)
+        around = (range(max(0, at - NEAR), min(size, at + NEAR + 1)) for at in hits)
+        chosen = range(size) if size <= MAX_WHOLE else chain.from_iterable(around)
+        return {self.first + at for at in chosen}
 
 
 async def choose_looked_up(
@@ -96,21 +89,21 @@ async def choose_looked_up(
         order = {at: (-score[at], blocks[at].side != "head") for at in score}
         best = sorted((at for at in score if score[at] > least), key=order.__getitem__)
         ranked.append([(blocks[at], wanted) for at in best])
-    shown, told = spans_around(findings, around), set[tuple[str, str]]()
-    chosen, room = dict[Span, None](), min(MAX_OF_ALL, MAX_CHARACTERS * len(findings))
+    told, shown = set[tuple[str, str]](), defaultdict[tuple[str, SideName], set[int]](set)
+    for path, side, first, last in spans_around(findings, around):
+        shown[path, side].update(range(first, last + 1))
+    chosen, room = list[Span](), min(MAX_OF_ALL, MAX_CHARACTERS * len(findings))
     for block, wanted in filter(None, chain.from_iterable(zip_longest(*ranked))):
         if block.name and (block.path, block.name) in told and block.side == "base":
             continue  # head's lines are shown with those that the change removes
         told.add((block.path, block.name))
-        for span in block.spans(wanted):
-            near = (one for one in shown if one[:2] == span[:2])
-            if span in chosen or any(one[2] <= span[2] and span[3] <= one[3] for one in near):
-                continue
-            size = sum(map(len, block.lines[span[2] - block.first : span[3] - block.first + 1]))
-            if size <= room:
-                room -= size
-                chosen[span] = None
-    return list(chosen)
+        place = block.path, block.side
+        fresh = block.near(wanted) - shown[place]
+        if (size := sum(len(block.lines[number - block.first]) for number in fresh)) <= room:
+            room -= size
+            shown[place] |= fresh
+            chosen += ((*place, number, number) for number in fresh)
+    return chosen
 
 
 async def _blocks(state: ReviewState) -> list[_Block]:

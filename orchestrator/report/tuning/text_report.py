@@ -13,7 +13,11 @@ from orchestrator.report.text_layout import TextLayout
 from orchestrator.report.tuning import label_reports, scoring_text
 from orchestrator.tuning.evaluation import Evaluation
 from orchestrator.tuning.fitting.cross_validation import extrapolate_learning_curve
-from orchestrator.tuning.judge_reliability import STRONG_LENGTH_BIAS, find_instability
+from orchestrator.tuning.judge_reliability import (
+    STRONG_LENGTH_BIAS,
+    RepeatedScoring,
+    find_instability,
+)
 from orchestrator.tuning.labels.label_assessment import LabelAssessment
 from orchestrator.tuning.ordinal_agreement import OrdinalAgreement
 from orchestrator.tuning.rubric_decisions import Flip, Objective
@@ -192,12 +196,8 @@ def describe_detectable_drop(drop: float | None) -> str:
 def describe_judge_noise(found: Evaluation) -> list[str]:
     """What repeated scoring and the length of texts change, a sentence each."""
     lines = []
-    if (repeats := found.repeated_scoring) is not None:
-        lines.append(
-            f"Repeated scoring of {count_noun(repeats.items, 'item')}: {repeats.flip_rate:.1%} of "
-            "pairs decide differently; standard deviation of the total "
-            f"{repeats.total_sd:.3f}"
-        )
+    if found.repeated_scoring is not None:
+        lines.append(describe_repeats(found.repeated_scoring, "item"))
     if found.length_correlation is not None:
         strong = abs(found.length_correlation) >= STRONG_LENGTH_BIAS
         lines.append(
@@ -205,3 +205,11 @@ def describe_judge_noise(found: Evaluation) -> list[str]:
             f"length within a label {found.length_correlation:+.2f})"
         )
     return lines
+
+
+def describe_repeats(repeats: RepeatedScoring, noun: str) -> str:
+    """How much repeated scorings of the same things differ."""
+    return (
+        f"Repeated scoring of {count_noun(repeats.items, noun)}: {repeats.flip_rate:.1%} of pairs "
+        f"decide differently; standard deviation of the total {repeats.total_sd:.3f}"
+    )
