@@ -409,7 +409,7 @@ async def test_it_is_shown_what_finders_looked_up_that_their_argument_names(tmp_
 
     looks = tool_call_reply(
         ("read_file", {"path": "library.py"}),
-        ("search", {"pattern": "def check_length", "glob": "*.py"}),
+        ("search", {"pattern": "def check_length", "glob": "*.py", "context": 1}),
     )
     claim = claimed(
         detail="A visitor runs code: evaluate hands it on, and check_length is not called."

@@ -29,10 +29,8 @@ async def list_changed_functions(
     for path, part in diffs.items():
         if kind_of(path) != "code" or workspace.left_out(workspace.files[path]):
             continue
-        lines, seen = (
-            await read_lines(workspace, "head", path),
-            {one.new for one in part.hunk_lines},
-        )
+        lines = await read_lines(workspace, "head", path)
+        seen = {one.new for one in part.hunk_lines}
         before, file = 0, list[str]()
         for first, last in _functions(lines, part):
             rest = [n for n in range(first, last + 1) if n not in seen]

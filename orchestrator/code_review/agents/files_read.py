@@ -22,7 +22,7 @@ READING_TOOLS = frozenset({"read_file", "git_diff"})
 
 _NUMBERED = re.compile(r"([-+ ])(\d+): ")
 _PAGE_OF_FILE = re.compile(r".* \((head|base)\), lines (\d+) to (\d+) of \d+")
-_FOUND = re.compile(r"(\d+): ")
+_FOUND = re.compile(r"(\d+)[:-] ")
 _CONTINUED = "[continued: "
 
 
@@ -140,8 +140,8 @@ def lines_looked_up(state: ReviewState) -> dict[tuple[SideName, str], set[int]]:
                 for line in call.content.split("\n"):
                     if number := _FOUND.match(line):
                         found[side, path].add(int(number[1]))
-                    else:
-                        path = line.removesuffix(":")
+                    elif line.endswith(":"):
+                        path = line[:-1]
     return {place: numbers for place, numbers in found.items() if numbers}
 
 
