@@ -3,7 +3,7 @@
 import posixpath
 import re
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -50,7 +50,8 @@ def make_slug(title: str) -> str:
     return _TITLE.sub("", title.strip().lower()).replace(" ", "-")
 
 
-def find_anchors(text: str) -> set[str]:
+@lru_cache(maxsize=16)  # a page may link a hundred times to one
+def find_anchors(text: str) -> frozenset[str]:
     """All anchors of a Markdown text, in lower case."""
     tokens = _parser().parse(text)
     found = {name.lower() for name in (*_ID.findall(text), *_ATTRIBUTE_ID.findall(text))}
@@ -67,7 +68,7 @@ def find_anchors(text: str) -> set[str]:
             number += 1
             name = f"{base}-{number}"
         found.add(name)
-    return found
+    return frozenset(found)
 
 
 def _judge(

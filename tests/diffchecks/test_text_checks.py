@@ -285,6 +285,15 @@ def test_an_instruction_to_a_model_is_surer_where_models_read_it(tmp_path: Path)
     assert min(sure.values()) > 0.5
 
 
+def test_a_page_is_parsed_for_its_anchors_once_however_many_links_name_it(tmp_path: Path) -> None:
+    markdown_links.find_anchors.cache_clear()
+    found = look(
+        markdown_links, tmp_path, "a.md", "# T\n" + "[x](#t) [y](#gone)\n" * 50, tree=["a.md"]
+    )
+    assert codes(found) == ["missing-anchor"] * 50
+    assert markdown_links.find_anchors.cache_info().misses == 1
+
+
 def test_an_anchor_may_be_an_attribute_of_its_heading(tmp_path: Path) -> None:
     page = "#### [`A=<str>`](#A_B) {#A_B}\n\n## C\n{: .wide #c-d }\n\n[c](#c-d) [gone](#e)\n"
     found = look(markdown_links, tmp_path, "a.md", page, tree=["a.md"])
