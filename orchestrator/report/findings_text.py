@@ -348,8 +348,12 @@ def render_waived(page: TextLayout, verdict: Verdict) -> list[str]:
     return lines + page.omitted(len(accepted))
 
 
-def render_rejected(page: TextLayout, verdict: Verdict) -> list[str]:
-    """Reported findings that are not counted, by weight and cause, each with its reason."""
+def render_rejected(page: TextLayout, verdict: Verdict, *, older: bool) -> list[str]:
+    """Reported findings that are not counted, by weight and cause, each with its reason.
+
+    Args:
+        older: those that base has already, which are true of the code; otherwise the others.
+    """
     listed = {entry.finding.id for entry in verdict.rejected}
     marked = [
         Rejected(finding=finding, reason="marked as rejected")
@@ -357,7 +361,7 @@ def render_rejected(page: TextLayout, verdict: Verdict) -> list[str]:
         if finding.state == "rejected" and finding.id not in listed
     ]
     entries = sorted(
-        (*verdict.rejected, *marked),
+        (one for one in (*verdict.rejected, *marked) if (one.cause == "older") == older),
         key=lambda entry: (SEVERITIES.index(entry.finding.severity), -entry.finding.confidence),
     )
     if not entries:
@@ -371,7 +375,8 @@ def render_rejected(page: TextLayout, verdict: Verdict) -> list[str]:
             entry.reason,
         ),
     )
-    lines = [page.heading(f"Rejected ({len(entries):,}): reported, not counted")]
+    name = "In base already" if older else "Rejected"
+    lines = [page.heading(f"{name} ({len(entries):,}): reported, not counted")]
     for group in groups[: page.items]:
         finding = group[0].finding
         first = f"  {format_location(finding)}  {finding.severity}: "

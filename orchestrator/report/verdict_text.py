@@ -111,7 +111,8 @@ def _sections(
     bottom = [
         review_gaps_text.render_skipped(page, verdict),
         review_gaps_text.render_required_checks(page, verdict),
-        findings_text.render_rejected(page, verdict),
+        findings_text.render_rejected(page, verdict, older=True),
+        findings_text.render_rejected(page, verdict, older=False),
         findings_text.render_waived(page, verdict),
         review_gaps_text.render_agents_gaps(page, verdict),
         review_gaps_text.render_uncertain(page, verdict),

@@ -598,6 +598,7 @@ def test_waived_and_rejected_findings_are_named_and_not_counted() -> None:
         Rejected(finding=finding(2, severity="low", path="b.py", title="L"), reason="a constant"),
         Rejected(finding=finding(3, path="a.py", title="H"), reason="no such quotation"),
         Rejected(finding=finding(4, path="c.py", title="H"), reason="no such quotation"),
+        Rejected(finding=finding(5, title="O"), reason="base has it", cause="older"),
     )
     text = render_verdict(verdict(findings=(waived,), rejected=rejected))
     assert "no findings" in text.splitlines()[1]
@@ -606,6 +607,13 @@ def test_waived_and_rejected_findings_are_named_and_not_counted() -> None:
         == """\
 Waived (1): accepted, not counted
   src/upload.py:42  critical: W [ruff:S602]; accepted by a@b"""
+    )
+    assert (
+        block(text, "In base already")
+        == """\
+In base already (1): reported, not counted
+  src/upload.py:42  high: O [F5]
+        base has it"""
     )
     assert (
         block(text, "Rejected")
