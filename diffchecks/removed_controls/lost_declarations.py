@@ -96,7 +96,7 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
             if any(one.owner == other.owner for other in opened):
                 continue
             gone = file.removed_line(one) and head[one.key] < base[one.key]
-            if gone and _protects(file, one):
+            if gone and _protects(file, one) and not _refuses(file.text):
                 words = frozenset(_PATTERNS["words"].findall(one.text))
                 if not any(words.issubset(_PATTERNS["words"].findall(line)) for line in came):
                     same = one.owner if one.kind == "setting" else strip_whitespace(one.text)
@@ -140,6 +140,16 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
             return False
     written = one.text if file.text.path.endswith(".py") else one.text.partition(",")[0]
     return _limits(written) and not any(_limits(new.text, one.text) for new in came)
+
+
+def _refuses(text: ChangedText) -> bool:
+    """Whether more lines turn a caller away than before: the guard is in what it guarded."""
+    refuses, idle = vocabulary("refuses_caller"), vocabulary("idle")
+    came, went = (
+        sum(1 for line in side.split("\n") if refuses.search(line) and not idle.match(line))
+        for side in (text.added_text, text.removed_text)
+    )
+    return came > went
 
 
 def _has_covered(file: DeclaringFile, one: Declaration) -> bool:
@@ -244,7 +254,7 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
         at = bisect_left(near, span.start.line + 1)
         if at == len(near) or near[at] > span.end.line + 1:
             continue
-        if kind in read_names("mark_nodes"):
+        if kind in read_names("mark_nodes") and grammar not in {"rust", "swift"}:
             read.found.append(_written("decorator", scope, node))
         elif kind == "identifier" and vocabulary("guards_class").fullmatch(node.text()):
             above = node.parent()
@@ -275,7 +285,11 @@ def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
     above = node.parent()
     is_statement = above is not None and above.kind() in read_names("statement_nodes")
     lists = ("guards_class", "guard_calls") if is_statement else ("guards_class",)
-    if any(vocabulary(one).fullmatch(name) for one in lists):
+    if block := vocabulary("guards_block").match(node.text()):
+        first = node.range().start.line + 1
+        last = first + block[0].count("\n")
+        read.found.append(Declaration("decorator", scope, block[0], first, last))
+    elif any(vocabulary(one).fullmatch(name) for one in lists):
         read.found.append(_written("decorator", scope, node))
     elif vocabulary("registers_route").fullmatch(name) and arguments:
         passed = [child for child in arguments.children() if child.is_named()]

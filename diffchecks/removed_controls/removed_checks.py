@@ -5,8 +5,7 @@ leads. Whether the code is as safe without them is a question about the program,
 denial of access that goes without a trace is told to people as well, and decides nothing either.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from diffchecks.check_io import RawFinding
@@ -27,28 +26,28 @@ SPAN = 5  # lines from a condition to the end of its rejection
 _NOT_IN = frozenset({"tests", "samples", "documents", "generated", "vendored"})
 _NOT_CODE = frozenset({".md", ".rst", ".txt", ".lock", ".json", ".po", ".svg"})
 
-_CONDITION = read_patterns("removed_checks")["condition"]
-_WORD = re.compile(r"[\w-]+|\\[rn0]|['\"/]\.\.['\"/]")
+_PATTERNS = read_patterns("removed_checks")
 
 
 def find_removed_checks(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
     """At most one for each hunk."""
     new = [line for file in files for line in file.added_text.split("\n")]
-    came = _protecting({word for line in new if _is_code(line) for word in _WORD.findall(line)})
+    came = _protecting("\n".join(filter(_is_code, new)))
     moved = set(map(strip_whitespace, new))
     for file in files:
         suffix = PurePosixPath(file.path).suffix.lower()
         if not file.base or suffix in _NOT_CODE or not path_kinds(file.path).isdisjoint(_NOT_IN):
             continue
-        own = _protecting(_WORD.findall(file.added_text))
+        own = _protecting(file.added_text)
         for hunk in file.hunks():
             lines = hunk.base if len(hunk.base) <= MAX_LINES else range(0)
-            alters = any(map(_CONDITION.match, file.now(hunk).split("\n"))) if lines else False
+            now = file.now(hunk).split("\n") if lines else ()
+            alters = any(map(_PATTERNS["condition"].match, now))
             for number in lines:
                 line = file.base[number - 1]
                 if not _is_code(line) or strip_whitespace(line) in moved:
                     continue
-                words = _protecting(_WORD.findall(line))
+                words = _protecting(line)
                 span = file.base[number - 1 : min(number - 1 + SPAN, hunk.base.stop - 1)]
                 rejected = "\n".join(span)
                 code = _lead(line, rejected, alters=alters, lost=not words <= came)
@@ -69,7 +68,7 @@ def _lead(line: str, span: str, *, alters: bool, lost: bool) -> str:
         alters: another condition comes in its place.
         lost: a word about protection occurs in nothing that the change adds.
     """
-    if not _CONDITION.match(line):
+    if not _PATTERNS["condition"].match(line):
         return OTHER if lost else ""
     if alters:
         return ALTERED if lost or vocabulary("may_protect").search(line) else ""
@@ -85,6 +84,7 @@ def _is_code(line: str) -> bool:
     return len(line) <= MAX_CHARACTERS and not vocabulary("idle").match(line)
 
 
-def _protecting(words: Iterable[str]) -> frozenset[str]:
+def _protecting(text: str) -> frozenset[str]:
     """The words that speak of protection, in lower case."""
-    return frozenset(word.lower() for word in words if vocabulary("may_protect").search(word))
+    words = frozenset(map(str.lower, _PATTERNS["word"].findall(text)))
+    return frozenset(filter(vocabulary("may_protect").search, words))

@@ -19,15 +19,9 @@ from diffchecks.secrets.secret_scan import secrets_in
 
 SUBJECT = 100  # characters of a subject in a message
 _NOT_IN = frozenset({"tests", "samples", "documents", "generated"})
-_COMMENT = re.compile(r"\s*(?:#(?!include)|//|\*|/\*|<!--|--|%|\"\"\"|''')")
-_IMPORT = read_patterns("reverted_fixes")["import"]
-_WORD = re.compile(r"[^\W\d]\w{2,}")
-_KEYWORD = read_patterns("reverted_fixes")["keyword"]
+_PATTERNS = read_patterns("reverted_fixes")
 _SHOWN_FILES = 5
 _NEAR = 8  # lines between a removed line and its longer form
-_VERSION = re.compile(r"(?i)version\b.{0,6}=")
-_REQUIRED = re.compile(r"\d\.\d")  # a version: later ones have the fix as well
-_DEFINES = read_patterns("reverted_fixes")["defines"]
 
 
 class Undone(Struct, frozen=True):
@@ -139,7 +133,7 @@ def _compare(
     lost = {line for line in there if head[line] < base[line] and not came[line]}
     again = {line for line in removed if head[line] > base[line]}
     if not again and matches(text.path, file_names("manifests")):
-        lost = {line for line in lost if not _REQUIRED.search(line)}
+        lost = {line for line in lost if not _PATTERNS["required"].search(line)}
     if not lost and not again:
         return None
     gone, back, new = list[int](), list[int](), 0
@@ -176,21 +170,21 @@ def _compare(
 
 def _extends(line: str, old: str) -> bool:
     """Whether a line still has all of another one in a longer expression; a condition may not."""
-    keyword = _KEYWORD.match(line)
+    keyword = _PATTERNS["keyword"].match(line)
     if keyword and "return" not in keyword[0]:
         return False
-    whole = _KEYWORD.sub("", old.strip(), count=1).rstrip(":{;, ")
+    whole = _PATTERNS["keyword"].sub("", old.strip(), count=1).rstrip(":{;, ")
     return bool(whole) and re.search(rf"(?<!\w){re.escape(whole)}(?!\w)", line) is not None
 
 
 def _moves(text: ChangedText, gone: Sequence[int], back: Sequence[int]) -> bool:
     """Whether head uses a name that a removed line defines and no restored line defines."""
     names = _defined(text.base, gone) - _defined(text.head, back)
-    return bool(names) and not names.isdisjoint(_WORD.findall("\n".join(text.head)))
+    return bool(names) and not names.isdisjoint(_PATTERNS["word"].findall("\n".join(text.head)))
 
 
 def _defined(lines: Sequence[str], numbers: Iterable[int]) -> set[str]:
-    return {found[1] for n in numbers if (found := _DEFINES.match(lines[n - 1]))}
+    return {found[1] for n in numbers if (found := _PATTERNS["defines"].match(lines[n - 1]))}
 
 
 def _enough(undone: Undone, there: int, new: int) -> bool:
@@ -227,9 +221,8 @@ def _key(line: str) -> str:
 
 
 def _tells(line: str) -> bool:
-    if _COMMENT.match(line) or _IMPORT.match(line) or _VERSION.search(line):
-        return False
-    return any(word.lower() not in read_names("common_code_words") for word in _WORD.findall(line))
+    words = map(str.lower, _PATTERNS["word"].findall(line))
+    return not (_PATTERNS["idle"].match(line) or read_names("common_code_words").issuperset(words))
 
 
 def as_finding(old_path: str, text: ChangedText, undone: Undone) -> RawFinding:

@@ -100,21 +100,20 @@ def _quote(code: str) -> str:
     return f"`{code}`" if len(code) <= SHOWN else f"`{code[:SHOWN]}...`"
 
 
-_BOUNDED = re.compile(r"\{\d*,\d{2,}\}")
-_ENDLESS = re.compile(r"[*+](?![*+=])")
+_PATTERNS = read_patterns("unsafe_replacements")
 
 
 def _unbounded(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
     """A bounded repetition in a pattern that became unbounded, in an otherwise equal line."""
     lines = {
-        _BOUNDED.sub("*", strip_whitespace(file.base[n - 1])): n
+        _PATTERNS["bounded"].sub("*", strip_whitespace(file.base[n - 1])): n
         for n in hunk.base
-        if _BOUNDED.search(file.base[n - 1])
+        if _PATTERNS["bounded"].search(file.base[n - 1])
     }
     for number in hunk.head if lines else ():
         text = file.squeezed_head[number - 1]
-        if not _BOUNDED.search(text) and _ENDLESS.sub("*", text) in {
-            _ENDLESS.sub("*", old) for old in lines
+        if not _PATTERNS["bounded"].search(text) and _PATTERNS["endless"].sub("*", text) in {
+            _PATTERNS["endless"].sub("*", old) for old in lines
         }:
             yield RawFinding(
                 "bound-removed",
@@ -125,10 +124,6 @@ def _unbounded(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
             )
 
 
-_APPENDS = re.compile(r"\+=(?:os\.(?:path\.)?sep|path\.sep|File\.separator|[\"']/[\"'])")
-_BEGINS = re.compile(r"(?i)starts_?with|HasPrefix|indexOf|strpos|strncmp|start_with\?")
-
-
 def _without_separator(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
     """A path prefix check whose directory is no longer followed by a separator."""
     lines = {
@@ -136,18 +131,15 @@ def _without_separator(file: ChangedText, hunk: LineRange) -> Iterator[RawFindin
         for number in hunk.base
         if vocabulary("path_separator").search(text := strip_whitespace(file.base[number - 1]))
     }
-    elsewhere = _APPENDS.search(strip_whitespace(file.now(hunk)))
+    elsewhere = _PATTERNS["appends"].search(strip_whitespace(file.now(hunk)))
     for number in hunk.head if lines and not elsewhere else ():
         text = file.squeezed_head[number - 1]
         near = file.head[max(0, number - 1 - NEAR) : number + NEAR]
-        if text in lines and _BEGINS.search("\n".join(near)):
+        if text in lines and _PATTERNS["begins"].search("\n".join(near)):
             says = "A folder whose name only begins like this one passes: the separator is gone"
             yield RawFinding("condition-weakened", file.path, number, says, confidence=0.8)
 
 
-_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-_OWN_NAME = re.compile(r"[\w-]*(?=[^\w-]*$)")
-_VALUE = re.compile(r"(\b(?:[tT]rue|[fF]alse)\b|(?<![\w.])-?\d[\d_]*(?=[lL]?\b))")
 # What may be skipped without harm, unless such a word stands beside it.
 _GUARDS = _PROTECTS | read_names("guarding_words")
 LARGE = 1000  # growth from which a larger number is too large
@@ -160,15 +152,18 @@ def _weaker_values(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
     lines = {
         tuple(parts[::2]): parts
         for number in hunk.base
-        if len(parts := _VALUE.split(strip_whitespace(file.base[number - 1]))) > 1
+        if len(parts := _PATTERNS["value"].split(strip_whitespace(file.base[number - 1]))) > 1
     }
     for number in hunk.head if lines else ():
-        new = _VALUE.split(file.squeezed_head[number - 1])
+        new = _PATTERNS["value"].split(file.squeezed_head[number - 1])
         old = lines.get(tuple(new[::2]), new)
         for at in range(1, len(new), 2):
             before = new[at - 1][-SPAN:]
-            named = frozenset(part.lower() for part in _PARTS.findall(before))
-            own = (part.lower() for part in _PARTS.findall(_OWN_NAME.findall(before)[0]))
+            last = _PATTERNS["own_name"].findall(before)[0]
+            named, own = (
+                frozenset(part.lower() for part in _PATTERNS["parts"].findall(text))
+                for text in (before, last)
+            )
             if not read_names("interface_flags").isdisjoint(own):
                 named -= {"escape", "validate", "verify"}
             if old[at] != new[at] and _is_weaker(named, old[at], new[at]):
@@ -177,18 +172,15 @@ def _weaker_values(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
                 break
 
 
-_OPTION = read_patterns("unsafe_replacements")["option"]
-_OFF = re.compile(r"(?i)false|none|null|nil|['\"]?(?:[\w.]+\.)?(?:cert_)?none['\"]?")
-
-
 def _lost_options(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
     """A protecting option that is no longer passed, in an otherwise equal line."""
     lines: dict[str, str] = {}
     for number in hunk.base:
         text = strip_whitespace(file.base[number - 1])
-        for option in _OPTION.finditer(text) if len(text) <= LONG_LINE else ():
-            off, exposes = _OFF.fullmatch(option["value"]), option["name"] == "resolve_entities"
-            if bool(off) == exposes and option["name"] not in file.added_text:
+        for option in _PATTERNS["option"].finditer(text) if len(text) <= LONG_LINE else ():
+            off = _PATTERNS["turned_off"].fullmatch(option["value"]) is not None
+            exposes = option["name"] == "resolve_entities"
+            if off == exposes and option["name"] not in file.added_text:
                 rest = text[: option.start()], text[option.end() :]
                 lines |= {joint.join(rest): option["name"] for joint in ("", ",")}
     for number in hunk.head if lines else ():

@@ -160,6 +160,30 @@ LOST = [
     (ACCESS, "a.go", GO.format('r.Group("/x", mw.JWT())'), GO.format('r.Group("/x")')),
     (ACCESS, "a.go", GO.format('r.Handle("/", requireLogin(f))'), GO.format('r.Handle("/", f)')),
     (ACCESS, "a.go", GO.format('r.With(authn.Only).Get("/", f)'), GO.format('r.Get("/", f)')),
+    (
+        ACCESS,
+        "a.kt",
+        'fun R.m() {\n  authenticate("admin") {\n    get("/a") { f() }\n  }\n  g()\n}\n',
+        'fun R.m() {\n  get("/a") { f() }\n  g()\n}\n',
+    ),
+    (
+        ACCESS,
+        "a.rb",
+        "Rails.routes.draw do\n  authenticate :user do\n    mount A => 'a'\n  end\nend\n",
+        "Rails.routes.draw do\n  mount A => 'a'\nend\n",
+    ),
+    (
+        ACCESS,
+        "a.swift",
+        "func routes(_ a: A) {\n  let p = a.grouped(User.guardMiddleware())\n  p.get(use: f)\n}\n",
+        "func routes(_ a: A) {\n  let p = a\n  p.get(use: f)\n}\n",
+    ),
+    (
+        ACCESS,
+        "a.rs",
+        'fn app() -> R {\n  R::new().route("/a", get(f))\n    .layer(from_fn(require_admin))\n}\n',
+        'fn app() -> R {\n  R::new().route("/a", get(f))\n}\n',
+    ),
     (ACCESS, "A.java", JAVA.format("RequiresAuthentication"), JAVA.format("Override")),
     (ACCESS, "a.rb", RUBY.format("load_and_authorize_resource"), RUBY.format("")),
     (ACCESS, "a.rb", RUBY.format("protect_from_forgery with: :exception"), RUBY.format("")),
@@ -321,6 +345,19 @@ KEPT = [
         "app.py",
         "@validation.validated(schema.role_create, 'role')\ndef create_role(a):\n    return g(a)\n",
         "def create_role(a):\n    return g(a)\n",
+    ),
+    ("a.rs", '#[error("unauthorized")]\nstruct A;\nfn f() {}\n', "struct A;\nfn f() {}\n"),
+    # in what it guarded
+    (
+        "web.rb",
+        "class A\n  def b\n    use CsrfProtection if c[:csrf]\n    run A\n  end\nend\n",
+        "class A\n  def call(env)\n    safe?(env) ? app.call(env) : [403, {}, []]\n  end\n"
+        "  def b\n    run A\n  end\nend\n",
+    ),
+    (
+        "app.py",
+        "@login_required\ndef f(a):\n    g(a)\n",
+        "def f(a):\n    if not a.user:\n        raise Forbidden\n    g(a)\n",
     ),
     # in another form
     (

@@ -27,6 +27,9 @@ REPLACED = [
     ("a.php", "$data = json_decode($text);", "$data = unserialize($text);"),
     ("a.php", "$q = $db->prepare($sql);", "$q = $db->query($sql);"),
     ("a.rb", "data = YAML.safe_load(text)", "data = YAML.load(text)"),
+    ("a.kt", 'authenticate("x") {', 'authenticate("x", optional = true) {'),
+    ("a.scala", "def f = authAction.async { r =>", "def f = Action.async { r =>"),
+    ("a.scala", "val r = AuthedRoutes.of[U, F] {", "val r = HttpRoutes.of[F] {"),
     ("a.rb", "NAME = /\\A[a-z]+\\z/", "NAME = /^[a-z]+$/"),
     ("a.rb", "params.permit(:name)", "params.permit!"),
     ("a.rb", "where('name = ?', name)", "where(\"name LIKE '#{name}'\")"),
@@ -48,6 +51,7 @@ FINE = [
     ("a.php", "$q = $db->prepare($sql);", "$q = $db->execute($sql, $values);"),
     # a method, a name, a word in a text
     ("a.js", "execFile('show', [name]);", "pattern.exec(name);"),
+    ("a.scala", "def f = userAction { r =>", "def f = adminAction { r =>"),
     ("a.py", "port = int(text)", "port = model.eval(text)"),
     ("a.py", "run('SELECT a FROM b WHERE c = %s', [c])", "run('SELECT a FROM b WHERE c = 1')"),
     ("a.py", "say('Where %s is', a)", "say('It is from ' + a)"),
