@@ -22,25 +22,17 @@ from diffchecks.patterns import commands_in
 from diffchecks.patterns.downloaded_scripts import origin_of_download
 from diffchecks.script_languages import script_language
 
-_SHELL = r"\|\s*(?:sudo\s+)?(?:[/\w]*/)?(?:sh|bash|dash|ksh|zsh)\b(?![\w./-])"
-_REMOTE = re.compile(
-    rf"\b(?:curl|wget)\s[^|\n]{{1,500}}{_SHELL}"
-    r"|\b(?:sh|bash|dash|ksh|zsh)\s+(?:-c\s+[\"'\\]*\$\(|<\()\s*(?:curl|wget)\s"
-)
-_DECODED = re.compile(rf"\bbase64\s+(?:-\w+\s+)*(?:-d|-D|--decode)\b[^|\n]{{0,200}}{_SHELL}")
-_REVERSE = re.compile(r"\bsh\s+-i\b[^\n]{0,40}/dev/(?:tcp|udp)/|/dev/(?:tcp|udp)/[^\n]{0,80}0>&1")
-_MAY_MATCH = re.compile(r"\b(?:curl|wget|base64)\s|/dev/(?:tcp|udp)/")
-_COMMENT = re.compile(r"\s*(?:#(?!!)|//(?!go:generate)|/?\*|;|--\s|<!--|%)")
+_PATTERNS = read_patterns("active_content")
 _CONTEXT = 3
 
 
 def find_commands(source: Source) -> Iterator[RawFinding]:
     """The commands of a file, each at its line."""
-    if _is_read_elsewhere(source) or not _MAY_MATCH.search(source.text):
+    if _is_read_elsewhere(source) or not _PATTERNS["may_match"].search(source.text):
         return
     is_program = "code" in path_kinds(source.path)
     for number, line in enumerate(source.lines):
-        if _MAY_MATCH.search(line) is None or _COMMENT.match(line):
+        if _PATTERNS["may_match"].search(line) is None or _PATTERNS["comment"].match(line):
             continue
         code = _code_of(line)
         around = "\n".join(source.lines[max(0, number - _CONTEXT) : number + 1])
@@ -50,11 +42,11 @@ def find_commands(source: Source) -> Iterator[RawFinding]:
 
 
 def _code_of(line: str) -> str:
-    if remote := _REMOTE.search(line):
+    if remote := _PATTERNS["remote"].search(line):
         return f"{origin_of_download(remote[0])}-script"
-    if _REVERSE.search(line):
+    if _PATTERNS["reverse"].search(line):
         return "reverse-shell"
-    return "decoded-script" if _DECODED.search(line) else ""
+    return "decoded-script" if _PATTERNS["decoded"].search(line) else ""
 
 
 def _is_read_elsewhere(source: Source) -> bool:
@@ -67,12 +59,7 @@ def _is_read_elsewhere(source: Source) -> bool:
     )
 
 
-_PATTERNS = read_patterns("active_content")
 _SVG, _PROSE, _NO_SCRIPT = (_PATTERNS[name] for name in ("svg", "prose", "no_script"))
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_INLINE = re.compile(r"(?<!`)(`{1,3})(?!`)[^\n]{1,2000}?(?<!`)\1(?!`)")
-_IGNORED = re.compile(r"[\x00-\x20]")
-_RUNS = re.compile(r"(?:java|vb)script:(?!\s*(?:void\b|;|$|//))|data:text/html", re.IGNORECASE)
 _WHAT = read_yaml("texts.yaml")["active_content"]
 
 
@@ -97,7 +84,7 @@ def _found(
     for found in pattern.finditer(text):
         kind = found.lastgroup or ""
         line = bisect_right(starts, found.start(kind))
-        harmless = kind == "address" and not _RUNS.match(_plain(found["address"]))
+        harmless = kind == "address" and not _PATTERNS["runs"].match(_plain(found["address"]))
         if not harmless and line not in seen and is_run(found):
             seen.add(line)
             where = "an image" if code == "image-script" else "a page of prose"
@@ -106,7 +93,7 @@ def _found(
 
 def _plain(address: str) -> str:
     """An address as browsers read it."""
-    return _IGNORED.sub("", html.unescape(address))
+    return _PATTERNS["ignored"].sub("", html.unescape(address))
 
 
 def _is_run(found: re.Match[str]) -> bool:
@@ -117,7 +104,7 @@ def _without_code(text: str) -> str:
     """Markdown with its code blocks and code spans blanked, which are shown and not run."""
     fence, lines = "", []
     for line in text.split("\n"):
-        mark = _FENCE.match(line)
+        mark = _PATTERNS["fence"].match(line)
         if fence:
             fence = "" if mark and mark[1].startswith(fence) else fence
             lines.append("")
@@ -127,7 +114,7 @@ def _without_code(text: str) -> str:
         else:
             lines.append("" if line.startswith(("    ", "\t")) else line)
     shown = _without_comments("\n".join(lines))
-    return _INLINE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), shown)
+    return _PATTERNS["inline"].sub(lambda code: re.sub(r"[^\n]", " ", code[0]), shown)
 
 
 def _without_comments(text: str) -> str:

@@ -2,31 +2,36 @@
 
 A finding is told from others by its rule, the cited text and the enclosing scope, without line
 numbers or indentation, so that moved code causes no new finding. A finding is new if these occur
-more often in head than in base. The rest is compared again without the scope, for code that was
-moved or whose function was renamed. A password that base has in another statement is a sample that
-was moved, or known for long. Finally, uncertain findings (of tools that recognize calls by
-name only) are compared by message: the same call in the same function, written differently, is not
-new. Taint analysis reports new data that flows into it. A file that did not parse stays so.
+more often in head than in base. The rest is compared again without the scope and without what a
+formatter changes, for code that was moved or whose function was renamed. A password that base has
+in another statement is a sample that was moved, or known for long. Finally, uncertain findings (of
+tools that recognize calls by X
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from posixpath import basename
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from diffchecks.check_io import RawFinding
+from diffchecks.jobs import ChangedFile
 from diffchecks.rules import Rule
 from diffchecks.secrets.secret_plausibility import PASSWORDS
 
 MANY = 20
 """Findings of a kind in one file, above which they are one."""
 
+MINOR = frozenset({"low", "info"})
+"""Severities of which many files with the same finding are one finding as well."""
+
 MIN_DIALECT = 2
 """Files of base that did not parse, from which on a new one is no broken file either."""
 
 _BLANK = re.compile(r"\s+")
+_LAYOUT = re.compile(r",(?=[)\]}])|;$")
 T = TypeVar("T")
 
 RuledFinding = tuple[Rule, RawFinding]
@@ -57,29 +62,43 @@ def comparable(
 
 
 def find_new(
-    base: Sequence[RuledFinding],
-    head: Sequence[RuledFinding],
-    added_lines: Callable[[str], frozenset[int]],
+    base: Sequence[RuledFinding], head: Sequence[RuledFinding], files: Collection[ChangedFile]
 ) -> list[RuledFinding]:
     """The findings of head that have no counterpart in base.
 
     Args:
-        added_lines: path in head → 1-based numbers of the lines that the change adds. Of several
-            equal findings, those on added lines are the new ones.
+        files: the changed ones. Of several equal findings, those on added lines are the new ones; a
+            finding in a file that moved is compared with those in the same file.
     """
+    added, moved = {file.path: frozenset(file.added) for file in files}, find_moved(files)
 
     def unchanged_lines_first(finding: RuledFinding) -> tuple[bool, str, int]:
         raw = finding[1]
-        return raw.line in added_lines(raw.path), raw.path, raw.line
+        return raw.line in added.get(raw.path, ()), raw.path, raw.line
+
+    def where_it_is_now(finding: RuledFinding) -> RuledFinding:
+        rule, raw = finding
+        path, scope = (moved.get(name or "", name) for name in (raw.path, raw.scope))
+        return rule, replace(raw, path=path, scope=scope)
 
     new, rest = unmatched(base, sorted(head, key=unchanged_lines_first), identity)
-    new, rest = unmatched(rest, new, lambda finding: identity(finding)[:2])
+    new, rest = unmatched(rest, new, _text_identity)
     known = {password for finding in base for password in chosen_passwords(finding)}
     new = [f for f in new if not known.issuperset(chosen_passwords(f) or {""})]
-    new = unmatched(rest, new, _message_identity)[0]
+    new = unmatched(map(where_it_is_now, rest), new, _message_identity)[0]
     unread = Counter(raw.code for _, raw in base if _is_about_file(raw))
     # Where several files of base did not parse, it is another language under the same name.
-    return _join_many(f for f in new if not _is_about_file(f[1]) or unread[f[1].code] < MIN_DIALECT)
+    return join_many(
+        [f for f in new if not _is_about_file(f[1]) or unread[f[1].code] < MIN_DIALECT]
+    )
+
+
+def find_moved(files: Collection[ChangedFile]) -> dict[str, str]:
+    """Path in base → path in head of what moved, as git says or by its name alone."""
+    came = {basename(file.path): file.path for file in files if file.status == "added"}
+    gone = (file.path for file in files if file.status == "deleted")
+    moved = {path: came[basename(path)] for path in gone if basename(path) in came}
+    return moved | {file.old_path or "": file.path for file in files if file.status == "renamed"}
 
 
 def _is_about_file(raw: RawFinding) -> bool:
@@ -87,15 +106,19 @@ def _is_about_file(raw: RawFinding) -> bool:
     return raw.scope == raw.path
 
 
-def _join_many(new: Iterable[RuledFinding]) -> list[RuledFinding]:
-    """One finding, at the first place, for many of a kind in a file; secrets stay apart.
+def join_many(new: Sequence[RuledFinding]) -> list[RuledFinding]:
+    """One finding, at the first place, for many of a kind; secrets stay apart.
 
-    For more than ``MANY``, or for two where the rule says that they belong together.
+    For more than ``MANY`` in a file, for minor ones in more than ``MANY`` files, or for two where
+    the rule says that they belong together.
     """
+    said = {(rule.id, raw.message, raw.path) for rule, raw in new if rule.severity in MINOR}
+    files = Counter(each[:2] for each in said)
     kinds: dict[tuple[str, ...], list[RuledFinding]] = {}
     for rule, raw in new:
-        path = "" if rule.together == "change" else raw.path
-        kind = (rule.id, path) if rule.together else (rule.id, path, raw.message, *raw.redact)
+        wide = rule.together in {"change", "message"} or files[rule.id, raw.message] > MANY
+        says = () if rule.together in {"file", "change"} else (raw.message, *raw.redact)
+        kind = (rule.id, "" if wide else raw.path, *says)
         kinds.setdefault(kind, []).append((rule, raw))
     joined: list[RuledFinding] = []
     for found in kinds.values():
@@ -106,15 +129,22 @@ def _join_many(new: Iterable[RuledFinding]) -> list[RuledFinding]:
 
 def _joined(found: Sequence[RuledFinding]) -> list[RuledFinding]:
     rule, first = min(found, key=lambda finding: (finding[1].path, finding[1].line))
-    where = "" if rule.together == "change" else " in the file"
-    also = f"; also at {len(found) - 1} other place{'s' * (len(found) > 2)}{where}"
-    return [(rule, replace(first, message=first.message + also))]
+    files = len({raw.path for _, raw in found})
+    also = f"also at {len(found) - 1} other place{'s' * (len(found) > 2)} in the file"
+    also = f"{len(found)} places in {files} files" if files > 1 else also
+    return [(rule, replace(first, message=f"{first.message}; {also}"))]
 
 
 def chosen_passwords(finding: RuledFinding) -> frozenset[str]:
     """The passwords that a finding is about; none if it is about a key, a token or no secret."""
     raw = finding[1]
     return frozenset(raw.redact if raw.code in PASSWORDS else ())
+
+
+def _text_identity(finding: RuledFinding) -> tuple[str, ...]:
+    """Equal for the same statement elsewhere, in another formatter's layout and quotes."""
+    rule, text, _ = identity(finding)
+    return rule, _LAYOUT.sub("", text).replace("'", '"')
 
 
 def _message_identity(finding: RuledFinding) -> tuple[str, ...]:

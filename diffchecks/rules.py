@@ -37,7 +37,8 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             (``go`` for ``patterns:go-sql``).
         not_constant: a class of sinks (``data/taint/classes.yaml``): a finding is rejected where
             taint tracking shows that only constants reach such a sink.
-        together: several findings of a ``file`` or a ``change`` are one, as they have one cause.
+        together: several findings of a ``file`` or a ``change``, or with the same ``message`` in a
+            change, are one, as they have one cause.
         arguable: it is a matter of judgment, so an agent's objection with evidence may set it
             aside.
         fact: no argument changes it, such as a syntax error: no number of objections outweighs it.
@@ -56,7 +57,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     example: RuleExample | None = None
     not_in: tuple[Kind, ...] = ()
     not_constant: str = ""
-    together: Literal["", "file", "change"] = ""
+    together: Literal["", "file", "change", "message"] = ""
     arguable: bool = False
     fact: bool = False
     loss: bool = False

@@ -15,7 +15,7 @@ from diffchecks.check_io import CheckReply, Gap, RawFinding, read, read_lines
 from diffchecks.declarations import CHECKS, Check
 from diffchecks.executed_files import PROGRAMS, choose_texts
 from diffchecks.jobs import AnyJob, ChangedFile, ExecutedFilesJob, PatternsJob, SideJob
-from diffchecks.new_findings import RuledFinding, comparable, find_new
+from diffchecks.new_findings import RuledFinding, comparable, find_new, join_many
 from diffchecks.path_kinds import path_kinds, vendored_directory
 from diffchecks.programs import Ended, find_linter
 from diffchecks.rules import Rule, shipped_rules
@@ -198,7 +198,7 @@ def _introduced(check: Check, change: _Change, gaps: dict[str, str]) -> list[Rul
     if check.compares:
         reply = _run(check, _comparison_job(check, change, files), change)
         gaps |= reply.gaps
-        return _with_rules(check, reply.findings)
+        return join_many(_with_rules(check, reply.findings))
     head = [file.path for file in files if file.status != "deleted" and file.path in check.files]
     after = _run(check, _side_job(check, change, 1, head), change)
     gaps |= after.gaps
@@ -208,10 +208,7 @@ def _introduced(check: Check, change: _Change, gaps: dict[str, str]) -> list[Rul
     old = [file.old_path for file in files if file.old_path and file.old_path in check.files]
     before = _run(check, _side_job(check, change, 0, old), change)
     known = _comparable(change.roots[0], _with_rules(check, before.findings))
-    lines = {file.path: frozenset(file.added) for file in files}
-    return find_new(
-        known, _comparable(change.roots[1], findings), lambda path: lines.get(path, frozenset())
-    )
+    return find_new(known, _comparable(change.roots[1], findings), change.files)
 
 
 def _run(check: Check, job: AnyJob, change: _Change) -> CheckReply:

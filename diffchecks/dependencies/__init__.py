@@ -73,7 +73,7 @@ def run(job: DependenciesJob) -> CheckReply:
         reply.findings.extend(
             finding
             for finding in _compare(head, added, in_base, in_head, known)
-            if (finding.code, str(finding.key).lower() in local) != ("new", True)
+            if finding.code not in {"new", "loosened"} or str(finding.key).lower() not in local
             if finding.code != "floating-source"
             or finding.key not in at_commits.get(dirname(head.path), ())
         )
@@ -180,7 +180,8 @@ def _judge_versions(dependency: Dependency, before: Dependency | None) -> Iterat
         message = f"{written} comes from {source}, a source whose content can change at any time"
         yield "floating-source", message
     elif before and not source and _has_ceiling(before) and not _has_ceiling(dependency):
-        yield "loosened", f"{written} was {before.spec} and has no upper bound now"
+        name = dependency.version_name or written
+        yield "loosened", f"{name} was {before.spec} and has no upper bound now"
 
 
 def _has_ceiling(dependency: Dependency) -> bool:

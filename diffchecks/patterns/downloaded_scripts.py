@@ -4,46 +4,25 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Literal
 
 from diffchecks.check_io import RawFinding, Source
 from diffchecks.data_files import read_names, read_patterns
 
 Origin = Literal["remote", "foreign", "plain-http"]
 
-_SERVER = re.compile(r"https://(?:[^\s/@]*@)?(?P<name>[\w.-]+)", re.IGNORECASE)
-_LOCAL = re.compile(r"localhost|[\w.-]+\.(?:local|internal|localhost|lan|corp)|127(?:\.\d+){3}")
-_COMMENT = re.compile(r"(?m)(?:^|(?<=[ \t]))#[^\n]*")
-_COMMAND = r"(?m)(?:^|[;&|({]|\b(?:then|do|else)[ \t])[ \t]*(?:sudo[ \t]+)?"
-_DOWNLOAD = re.compile(rf"{_COMMAND}(?P<command>(?P<program>curl|wget)[ \t][^\n;|&]*)")
-_NAME = r"[\"']?(?P<file>[\w./${}~+-]*[\w}])[\"']?(?=\s|\Z)"
-_OUTPUT: Final = {
-    "curl": re.compile(
-        rf"\s(?:-[a-zA-Z]{{0,8}}o|--output)[ =]?{_NAME}|>[ \t]*{_NAME.replace('file', 'to')}"
-    ),
-    "wget": re.compile(rf"\s(?:-[a-zA-Z]{{0,8}}O|--output-document)[ =]?{_NAME}"),
-}
-_REMOTE_NAME = re.compile(r"\s(?:-[a-zA-Z]{0,8}O[a-zA-Z]{0,8}|--remote-name(?:-all)?)(?=\s|\Z)")
-_OF_URL = re.compile(r"\b(?:https?|ftp)://[^\s\"'?#]*/(?P<file>[\w.${}~+-]+)")
-_CHECKED = read_patterns("downloaded_scripts")["checked"]
-_INTERPRETER = (
-    r"(?:source|\.|(?:[/\w]*/)?(?:sh|bash|dash|zsh|ksh|python[\d.]*|perl|ruby|node|php))[ \t]+"
-    r"(?:-\w+[ \t]+)*"
-)
-_RUN = re.compile(
-    rf"{_COMMAND}(?:env[ \t]+|exec[ \t]+)?(?P<interpreter>{_INTERPRETER})?"
-    r"[\"']?(?P<file>[\w./${}~+-]+)[\"']?(?=\s|[;&|)}]|\Z)"
-)
+_PATTERNS = read_patterns("downloaded_scripts")
 
 
 def find_downloaded_scripts(source: Source) -> Iterator[RawFinding]:
     """Each download into a file that is run after it, without a check between."""
     text = source.text.replace("\\\n", "  ")  # a continued line is one command
-    text = _COMMENT.sub(lambda found: " " * len(found[0]), text)
-    downloads = [(each, name) for each in _DOWNLOAD.finditer(text) if (name := _saved_as(each))]
+    text = _PATTERNS["comment"].sub(lambda found: " " * len(found[0]), text)
+    found = _PATTERNS["download"].finditer(text)
+    downloads = [(each, name) for each in found if (name := _saved_as(each))]
     if not downloads:
         return
-    runs, checks = _runs(text), [each.start() for each in _CHECKED.finditer(text)]
+    runs, checks = _runs(text), [each.start() for each in _PATTERNS["checked"].finditer(text)]
     ends = [each.start() for each in re.finditer("\n", source.text)]
     for download, name in downloads:
         places = runs.get(name, ())
@@ -64,16 +43,17 @@ def find_downloaded_scripts(source: Source) -> Iterator[RawFinding]:
 def _saved_as(download: re.Match[str]) -> str:
     """The name of the file into which a command downloads; empty if it is unknown."""
     command, program = download["command"], download["program"]
-    if output := _OUTPUT[program].search(command):
+    if output := _PATTERNS[program].search(command):
         return _plain(output["file"] or output["to"])
-    named = _OF_URL.search(command) if program == "wget" or _REMOTE_NAME.search(command) else None
-    return _plain(named["file"]) if named else ""
+    named = _PATTERNS["of_url"].search(command)
+    is_saved = program == "wget" or _PATTERNS["remote_name"].search(command)
+    return _plain(named["file"]) if named and is_saved else ""
 
 
 def _runs(text: str) -> dict[str, list[int]]:
     """Where files are run: by an interpreter, by their path, or by name from the search path."""
     found = defaultdict[str, list[int]](list)
-    for run in _RUN.finditer(text):
+    for run in _PATTERNS["run"].finditer(text):
         name = run["file"]
         if run["interpreter"] or "/" in name:
             found[_plain(name)].append(run.end())
@@ -93,7 +73,7 @@ def origin_of_download(command: str) -> Origin:
     """
     if "http://" in command:
         return "plain-http"
-    servers = [found["name"].lower().rstrip(".") for found in _SERVER.finditer(command)]
+    servers = [found["name"].lower().rstrip(".") for found in _PATTERNS["server"].finditer(command)]
     return "foreign" if servers and not all(map(_is_known, servers)) else "remote"
 
 
@@ -102,5 +82,5 @@ def _is_known(server: str) -> bool:
     domains = {".".join(labels[at:]) for at in range(len(labels))}
     return (
         not read_names("installer_domains").isdisjoint(domains)
-        or _LOCAL.fullmatch(server) is not None
+        or _PATTERNS["local"].fullmatch(server) is not None
     )

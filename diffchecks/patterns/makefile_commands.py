@@ -4,19 +4,12 @@ Make's variables and functions become the word ``x``: their values are unknown, 
 not split them.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
-_MAKEFILE = re.compile(r"(?:gnu)?makefile(?:\.(?!pl$).+)?|.+\.mk|config\.mak\..+")
-_JUSTFILE = re.compile(r"\.?justfile|.+\.just")
-_PREFIX = re.compile(r"\s*[-@+]*")
-_UNIX_SHELL = r"(?:.*\b(?:sh|bash|dash|ksh|zsh)\b|\s*\$[({](?:SHELL_PATH|\w*BASH\w*)[)}])"
-_OTHER_SHELL = re.compile(rf"(?:SHELL\s*:?=|set\s+shell\s*:=)(?!{_UNIX_SHELL})")
-_OTHER_SHEBANG = re.compile(rf"\s*#!(?!{_UNIX_SHELL})")
-_HEADER = re.compile(r"[^\s#:=][^:=]*:(?!=)")
-_DIRECTIVE = re.compile(r"\s*(?:$|#|-?(?P<word>ifn?eq|ifn?def|else|endif)\b)")
-_INTERPOLATION = re.compile(r"\{\{.*?\}\}")
+from diffchecks.data_files import read_patterns
+
+_PATTERNS = read_patterns("makefile_commands")
 _SHELL_FUNCTION: Final = "shell "
 _SHELL_CALL: Final = f"$({_SHELL_FUNCTION}"
 _CLOSING: Final = {"(": ")", "{": "}"}
@@ -25,7 +18,7 @@ _STOPS: Final = "set -e"  # make stops at the first failing line
 
 def is_makefile(name: str) -> bool:
     """Whether a file is a Makefile or justfile, by its lower-case name."""
-    return _MAKEFILE.fullmatch(name) is not None or _JUSTFILE.fullmatch(name) is not None
+    return any(_PATTERNS[kind].fullmatch(name) for kind in ("makefile", "justfile"))
 
 
 def extract_make_commands(name: str, text: str) -> str:
@@ -38,10 +31,10 @@ def extract_make_commands(name: str, text: str) -> str:
         An empty script if a program other than a Unix shell runs the recipes.
     """
     lines = text.split("\n")
-    if any(_OTHER_SHELL.match(line) for line in lines):
+    if any(_PATTERNS["other_shell"].match(line) for line in lines):
         return ""
-    commands = _just_commands(lines) if _JUSTFILE.fullmatch(name) else _make_commands(lines)
-    first, *rest = commands
+    read = _just_commands if _PATTERNS["justfile"].fullmatch(name) else _make_commands
+    first, *rest = read(lines)
     return "\n".join([f"{_STOPS}; {first}" if first else _STOPS, *rest])
 
 
@@ -56,13 +49,13 @@ def _make_commands(lines: list[str]) -> Iterator[str]:
             yield _expand(" " * start + line[start:])
         else:
             yield " ".join(f"x={command};" for command in _shell_functions(line))
-            directive = _DIRECTIVE.match(line)
+            directive = _PATTERNS["directive"].match(line)
             if directive and (word := directive["word"]):
                 level -= word == "endif"
                 in_rule &= level > begun or (level == begun and word != "else")
                 level += word.startswith("if")
             elif not continued and directive is None:  # which is not part of a rule
-                in_rule, begun = _HEADER.match(line) is not None, level
+                in_rule, begun = _PATTERNS["header"].match(line) is not None, level
         continued = line.endswith("\\")
 
 
@@ -70,17 +63,17 @@ def _just_commands(lines: list[str]) -> Iterator[str]:
     in_recipe = other_language = False
     for line in lines:
         if line[:1].strip():  # a recipe is indented
-            in_recipe, other_language = _HEADER.match(line) is not None, False
+            in_recipe, other_language = _PATTERNS["header"].match(line) is not None, False
             yield ""
             continue
-        other_language |= _OTHER_SHEBANG.match(line) is not None
+        other_language |= _PATTERNS["other_shebang"].match(line) is not None
         start = _end_of_prefix(line)
-        command = " " * start + _INTERPOLATION.sub("x", line[start:])
+        command = " " * start + _PATTERNS["interpolation"].sub("x", line[start:])
         yield command if in_recipe and not other_language else ""
 
 
 def _end_of_prefix(line: str) -> int:
-    found = _PREFIX.match(line)
+    found = _PATTERNS["prefix"].match(line)
     return found.end() if found else 0
 
 

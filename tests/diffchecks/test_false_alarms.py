@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from diffchecks import check_trees
+from diffchecks import CheckFinding, check_trees
 
 Files = Mapping[str, str]
 
@@ -24,6 +24,11 @@ WORK = "class A {{ async Task F() {{ await Task.Run({} => {{ b.ExecuteAsync(g); 
 QUERY = "import m from 'mongoose';\nasync function f() {\n  User.deleteMany(q);\n  await g();\n}\n"
 UPDATE = "<?php\nforeach ($a as $b) { DB::update(\"UPDATE t SET a = '{$b}'\"); }\n"
 ACTION = "  def a\n    1\n  end\n"
+SHELL = "const { exec } = require('child_process');\nfunction f(c) {\n  exec(c);\n}\n"
+POM = "<project><groupId>g</groupId><artifactId>{}</artifactId>{}<version>{}</version></project>\n"
+PARENT = (
+    "\n<parent><groupId>g</groupId><artifactId>r</artifactId>\n<version>1.0</version></parent>\n"
+)
 FRAMEWORK = ("x/views.py", "x/forms.py", "x/tasks.py", "x/management/commands/sync.py")
 
 
@@ -37,13 +42,17 @@ def npm(resolved: str, digest: str) -> str:
 
 
 def found(tmp_path: Path, base: Files, head: Files) -> list[str]:
+    rules = [each.rule for each in compared(tmp_path, base, head)]
+    return [rule for rule in rules if rule != "security.new-dependency"]
+
+
+def compared(tmp_path: Path, base: Files, head: Files) -> list[CheckFinding]:
     for side, files in (("base", base), ("head", head)):
         (tmp_path / side).mkdir()
         for name, text in files.items():
             (tmp_path / side / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / side / name).write_text(text)
-    rules = [each.rule for each in check_trees(tmp_path / "base", tmp_path / "head")]
-    return [rule for rule in rules if rule != "security.new-dependency"]
+    return list(check_trees(tmp_path / "base", tmp_path / "head"))
 
 
 QUIET = {
@@ -77,6 +86,20 @@ QUIET = {
             '$db->query("INSERT INTO {$this->db->prefix}temp SELECT a FROM b");\n'
             "$c = array_map(fn ($i) => $db->protectIdentifiers($i), $n);\n"
             '$db->query("INSERT INTO t SELECT {$c} FROM b");\n'
+        },
+    ),
+    "what moved and was laid out in another way": (
+        {"static/app.js": HTML.replace("{ ", "{\n").replace("; }", "\n}"), "a.js": SHELL},
+        {
+            "web/app.js": HTML.replace("{ ", "{\n").replace("; }", ";\n}").replace("'", '"'),
+            "b/a.js": SHELL.replace("(c)", "(\n    c,\n  )"),
+        },
+    ),
+    "the next version of the repository itself": (
+        {"pom.xml": POM.format("r", "", "1.0"), "a/pom.xml": POM.format("a", PARENT, "1.0")},
+        {
+            "pom.xml": POM.format("r", "", "2-SNAPSHOT"),
+            "a/pom.xml": POM.format("a", PARENT.replace("1.0", "2-SNAPSHOT"), "2-SNAPSHOT"),
         },
     ),
     "a query that is only compiled": ({}, {"test/types/q.test.ts": QUERY}),
@@ -294,6 +317,15 @@ def test_its_twin_is_found(tmp_path: Path, rule: str) -> None:
 def test_weakened_flag_is_found(tmp_path: Path, line: str, values: tuple[str, str]) -> None:
     base, head = ({"a.ts": line.replace("{}", value)} for value in values)
     assert found(tmp_path, base, head) == ["security.hardening-removed"]
+
+
+def test_one_version_in_many_manifests_is_one_finding(tmp_path: Path) -> None:
+    base, head = (
+        {f"{n}/pom.xml": POM.format(n, PARENT.replace("1.0", version), 1) for n in "abc"}
+        for version in ("1.0", "2-SNAPSHOT")
+    )
+    (finding,) = compared(tmp_path, base, head)
+    assert finding.message == "r was 1.0 and has no upper bound now; 3 places in 3 files"
 
 
 @pytest.mark.parametrize(("count", "findings"), [(20, 20), (50, 1)])

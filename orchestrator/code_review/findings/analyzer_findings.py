@@ -17,8 +17,10 @@ from diffchecks.new_findings import (
     RuledFinding,
     chosen_passwords,
     comparable,
+    find_moved,
     find_new,
     identity,
+    join_many,
     remove_white_space,
 )
 from diffchecks.path_kinds import vendored_directory
@@ -116,6 +118,7 @@ async def files_to_compare(
         return files
     named = {raw.path for raw in counted} | {step.path for raw in counted for step in raw.steps}
     named.update(head.gaps)
+    named.update(old for old, path in find_moved(files).items() if path in named)
     others = {f.old_path or f.path: f for f in files if f.in_base and f.path not in named}
     if counted and others:
         base, _ = await workspace.side("base", list(others))
@@ -151,8 +154,8 @@ async def introduced_findings(
     new = [
         finding
         for finding in (
-            *find_new(reviewed, others, workspace.added),
-            *find_new(old, vendored, workspace.added),
+            *find_new(reviewed, others, workspace.change.files),
+            *find_new(old, vendored, workspace.change.files),
         )
         if (raw := finding[1]).path not in base_unknown or raw.line in workspace.added(raw.path)
     ]
@@ -187,7 +190,7 @@ async def all_findings(
     for in_base, side in zip((True, False), sides, strict=True):
         reader = _SideReader(workspace, side, pool)
         own = tuple(raw for raw in report.findings if raw.in_base is in_base)
-        findings = await _classify(workspace, replace(report, findings=own), reader)
+        findings = join_many(await _classify(workspace, replace(report, findings=own), reader))
         more = await _quote(assign_fingerprints(findings), reader)
         quoted, rejected = quoted + more[0], rejected + more[1]
     return quoted, rejected

@@ -275,7 +275,7 @@ def _introduced(root: Path, base: dict[str, str], head: dict[str, str], *, all_:
             ]
         )
     before, after = found
-    return [repr(finding) for finding in find_new(before, after, lambda _: frozenset())]
+    return [repr(finding) for finding in find_new(before, after, ())]
 
 
 @pytest.mark.parametrize("seed", range(6))
