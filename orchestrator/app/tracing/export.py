@@ -23,8 +23,14 @@ import anyio
 from orchestrator import __version__
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.runs import state_directory
-from orchestrator.app.tracing.conventions import CONVENTIONS, NAMES, SCHEMA
-from orchestrator.app.tracing.spans import SpanBuilder, SpanEvent, TraceSpan
+from orchestrator.app.tracing.spans import (
+    CONVENTIONS,
+    NAMES,
+    SCHEMA,
+    SpanBuilder,
+    SpanEvent,
+    TraceSpan,
+)
 from orchestrator.app.types import is_program_run
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import RunMeta

@@ -1,28 +1,24 @@
 """Builds spans from the rows of a journal; a run is one trace.
 
 Rows are fed one by one, and each span is yielded with the row that ends it, so a run can be
-followed while it runs.
+followed while it runs. Names are those of one release of OpenTelemetry's GenAI semantic conventions,
+which are in development: all are in ``conventions.yaml`` and in the table of ``docs/traces.md``.
+
+Source: https://github.com/open-telemetry/semantic-conventions-genai
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, field
 
 from orchestrator.app.runs.verdict_recording import VERDICT
-from orchestrator.app.tracing.conventions import (
-    BODIES,
-    FINISHES,
-    NAMES,
-    NOTES,
-    PROVIDERS,
-    SHOWN,
-    TOLD,
-)
 from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.data_directories import read_table
 from orchestrator.engine.journal_keys import GRANT, INTAKE, Key
 from orchestrator.engine.journal_rows import (
     Effect,
@@ -39,6 +35,17 @@ from orchestrator.engine.ports import Row
 from orchestrator.engine.recorded_conversations import RecordedConversations
 from orchestrator.engine.trace_context import TRACEPARENT, TraceContext, trace_of
 from orchestrator.engine.types import Block, Message, Response, Text, ToolCall, ToolResult
+
+CONVENTIONS: Final = "semantic-conventions-genai 0.1.0"
+SCHEMA: Final = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
+
+_TABLES = read_table(__file__, "conventions.yaml")
+NAMES: Final = SimpleNamespace(**_TABLES["names"])
+PROVIDERS: Final[Mapping[str, str]] = _TABLES["providers"]
+FINISHES: Final[Mapping[str, str]] = _TABLES["finishes"]
+NOTES: Final[Mapping[str, str]] = _TABLES["notes"]
+SHOWN, TOLD = frozenset(_TABLES["shown"]), frozenset(_TABLES["told"])
+BODIES: Final[Mapping[str, str]] = _TABLES["bodies"]
 
 Value = str | int | float | bool | tuple[str, ...]
 PROVIDER_NOTE = f"{INTAKE}/provider"
