@@ -24,7 +24,6 @@ DATA = Path(__file__).resolve().parent / "data"
 TABLES = Path(__file__).resolve().parent / "tables"
 """The directory of what only this package reads."""
 
-
 Severity = Literal["critical", "high", "medium", "low", "info"]
 """How much harm a finding does, the most first."""
 

@@ -126,10 +126,8 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
 BASE_DOES_NOT_PARSE = "the base version does not parse: line"
 """Begins the gap of a comparison where base's version of a Python file has a syntax error."""
 
-
 NOTHING_TO_COMPARE = "nothing_to_compare"
 """The fact with the reason why a comparison of both sides had nothing to compare."""
-
 
 NOTE = "note"
 """The fact with a note for people, which the verdict repeats; it is not a gap."""

@@ -34,7 +34,6 @@ _MAX_LINE_LENGTH = 2000  # characters of a line; longer ones are minified code, 
 _SETTING = read_patterns("executed_files")["setting"]
 _SUBSTITUTION = re.compile(r"\$\(|`|<\(|\$\{[\w-]+\s")
 
-
 PROGRAMS = Files((*file_names("source_code"), *file_names("with_programs")))
 """What may run another file."""
 _NAMED_AS_PROGRAMS = tuple({*PROGRAMS.names} - {*file_names("pages"), *file_names("tool_settings")})

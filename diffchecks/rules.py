@@ -90,10 +90,8 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 IMPORTED = "import."
 """What the ids of the rules of imported reports begin with."""
 
-
 IMPORTED_RESULTS = "imported_reports"
 """The tool that reports results of analyzers that ran elsewhere."""
-
 
 CONFIGURED_ANALYZERS = "configured_analyzers"
 """The tool that runs the analyzers of base's configuration, and reports their results."""

@@ -72,7 +72,6 @@ _KEPT = 265  # first bytes: no link needs more, and a tar archive is known by th
 _NAMED = 3  # files in a note
 _SNIFFED = 8000  # as many bytes as git looks at
 
-
 MAX_NESTED, MAX_CONTINUED, MIN_BYTES_A_NUL = 2_000, 5_000, 1_000
 _ONLY_BRACKETS = bytes(set(range(256)) - set(b"([{)]}"))
 _CONTINUED = re.compile(rb"(?:^[^\n]*+(?:(?<=\\)|(?<=\\\r))\n)++", re.MULTILINE)

@@ -161,7 +161,6 @@ _TEXT: Mapping[str, Callable[[str], Iterator[PrintedError]]] = {
     "tsc": _tsc_text,
 }
 
-
 MAX_FINDINGS = 100  # findings of one review
 NAME = "typecheck"
 _EXAMPLES = 3

@@ -18,7 +18,6 @@ _CHECK = vocabulary("checking_job")
 _WITHOUT_TLS = read_patterns("without_tls")
 _NEVER = re.compile("(?!)")
 
-
 # Text by the author of a commit or merge request; a branch name cannot contain a space.
 _QUOTE_OR_CHOSEN = read_patterns("gitlab")["quote_or_chosen"]
 _NEAR = 200  # characters before it

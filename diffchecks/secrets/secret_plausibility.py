@@ -33,7 +33,6 @@ class Hit(NamedTuple):
 PASSWORDS = read_names("password_codes")
 """Codes of values that people choose, for samples as well; several checks report them."""
 
-
 # The only values in a credentials file that are not credentials.
 _STAND_IN = read_patterns("secret_plausibility")["stand_in"]
 

@@ -22,9 +22,9 @@ from diffchecks.secrets.contexts import (
     find_in_urls,
 )
 from diffchecks.secrets.credential_files import find_in_credential_file, find_secret_values
+from diffchecks.secrets.live_secrets import find_tokens
 from diffchecks.secrets.private_keys import find_encoded, find_private_keys, private_key
 from diffchecks.secrets.secret_plausibility import PASSWORDS, Hit, is_set
-from diffchecks.secrets.token_formats import find_tokens
 
 # Files with random texts that are not secrets: lock files, checksums, generated code.
 _DIGESTS = re.compile(r"\.(?:lock|sum|map|svg|sha\d+)")

@@ -29,7 +29,6 @@ MAX_DIFF_LINES = 4_000
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
-
 T = TypeVar("T")
 Kind = Literal["same", "added", "removed"]
 KINDS: Mapping[str, Kind] = {" ": "same", "+": "added", "-": "removed"}

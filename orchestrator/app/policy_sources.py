@@ -30,8 +30,7 @@ from orchestrator.catalog.shared_literals import HOST, OFFLINE, Environment
 from orchestrator.catalog.yaml_validation import describe_unknown_name
 from orchestrator.ci_systems import find_ci_system
 from orchestrator.code_review.change.git.commands import Git
-from orchestrator.code_review.change.git.commits import Commits
-from orchestrator.code_review.change.git.objects import Objects, list_tree
+from orchestrator.code_review.change.git.objects import Commits, Objects, list_tree
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import Policy, read_policy
 from orchestrator.data_directories import DATA_DIRECTORIES, MEMORY, OVERLAY, WAIVERS

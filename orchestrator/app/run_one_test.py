@@ -16,8 +16,7 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Tests
 from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED, NOT_RUN
 from orchestrator.code_review.change.git.commands import Git
-from orchestrator.code_review.change.git.commits import Commits
-from orchestrator.code_review.change.git.objects import Objects, list_tree
+from orchestrator.code_review.change.git.objects import Commits, Objects, list_tree
 from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.code_review.tools.prove_finding import run_test
 from orchestrator.code_review.tools.test_runners import SingleTest, single_test

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
     from orchestrator.errors import ConfigError
 
-
 PROGRAM = "program"
 """The kind of run that a program keeps with the library; a review's entry has no kind."""
-
 
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
 """What interpreting an altered row can raise."""

@@ -7,7 +7,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
 from orchestrator.catalog import plugins, unknown_name_checks
-from orchestrator.catalog.agents import KnownNames, Topics, load_agent
+from orchestrator.catalog.agents import KnownNames, Topics, load_agent, load_skill
 from orchestrator.catalog.data_file_layers import (
     Layer,
     check_merged,
@@ -25,7 +25,6 @@ from orchestrator.catalog.prices import PRICES_FILE, Prices, PricesFile, find_lo
 from orchestrator.catalog.repository_memory import Dismissal, Preference, read_memory
 from orchestrator.catalog.rubrics import load_rubric
 from orchestrator.catalog.settings import ALERTS_FILE, AlertThresholds, ReviewSettings, ToolsConfig
-from orchestrator.catalog.skills import load_skill
 from orchestrator.catalog.verdict_policy import VerdictPolicy, WaiverFile
 from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.catalog.yaml_validation import read_yaml

@@ -22,8 +22,7 @@ from orchestrator.catalog.effort import EFFORT_FILE
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.yaml_validation import split_front_matter
 from orchestrator.code_review.change.change_description import storable
-from orchestrator.code_review.change.git.commits import Commits
-from orchestrator.code_review.change.git.objects import Objects, list_tree
+from orchestrator.code_review.change.git.objects import Commits, Objects, list_tree
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.tools.path_globs import path_matcher
 from orchestrator.code_review.verdict.document_parts import GuidanceFile

@@ -8,10 +8,9 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-from orchestrator.catalog.agents import KnownNames
+from orchestrator.catalog.agents import KnownNames, load_skill
 from orchestrator.catalog.data_file_layers import File, read_shipped_layer
 from orchestrator.catalog.prices import Price, load_prices, price_of
-from orchestrator.catalog.skills import load_skill
 from orchestrator.engine.budget import Cost, Reservation
 from orchestrator.engine.canonical_json import canonical, digest
 from orchestrator.engine.journal import EffectResult
@@ -22,8 +21,8 @@ from orchestrator.errors import ConfigError, InputError, NotPermitted, NotRegist
 from orchestrator.library.agent_execution import RunParts, observed_rulings
 from orchestrator.library.agents import Agent
 from orchestrator.providers.call_costs import max_call_cost
+from orchestrator.providers.request_normalization import ToolFormat, describe_tools
 from orchestrator.providers.token_bounds import PART_OVERHEAD, REQUEST_OVERHEAD, max_text_tokens
-from orchestrator.providers.tool_formats import ToolFormat, describe_tools
 from orchestrator.sandbox.file_rollback import Restored
 
 TextPlace = Place | Literal["assistant"]

@@ -43,7 +43,7 @@ from orchestrator.report.rules_page import render_rule
 from orchestrator.report.terminal_escaping import escape_line
 
 if TYPE_CHECKING:
-    from orchestrator.posting.github_commands import GitHubCommands
+    from orchestrator.posting.github import GitHubCommands
 
 LISTED = 10
 """Open findings that are named where a command names none of them."""

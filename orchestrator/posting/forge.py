@@ -14,7 +14,6 @@ Conclusion = Literal["success", "failure", "neutral", "incomplete"]
 CONCLUSIONS: Mapping[str, Mapping[Conclusion, str]] = read_table(__file__, "conclusions.yaml")
 """Of a check: passed; gated; nothing gates; or something was not reviewed, which is no failure."""
 
-
 CHECK_NAME = "Diffcourt"
 """Of the check, or of the status where the forge has no checks."""
 

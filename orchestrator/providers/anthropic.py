@@ -44,12 +44,12 @@ from orchestrator.providers.reply_normalization import (
 )
 from orchestrator.providers.request_normalization import (
     MergedMessage,
+    describe_tools,
     merge_messages,
     render_system_parts,
     shared_opening,
     strict_output_schema,
 )
-from orchestrator.providers.tool_formats import describe_tools
 
 _STOPS: dict[str, StopKind] = {
     "end_turn": "end", "stop_sequence": "end", "tool_use": "tool_use", "max_tokens": "max_tokens",

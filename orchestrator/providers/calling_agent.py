@@ -21,12 +21,12 @@ from orchestrator.providers.reply_normalization import (
     escape_surrogates,
     printable_name,
 )
+from orchestrator.providers.request_normalization import describe_tools
 from orchestrator.providers.token_bounds import (
     estimate_input_tokens,
     max_input_tokens,
     max_text_tokens,
 )
-from orchestrator.providers.tool_formats import describe_tools
 
 HOST_PROVIDER = Provider(
     api="chat",

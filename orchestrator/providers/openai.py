@@ -30,12 +30,12 @@ from orchestrator.providers.api_model import ApiModel, incomplete_stream
 from orchestrator.providers.provider_errors import ReportedError, check_reported
 from orchestrator.providers.reply_normalization import InvalidReplyError, Reply, ToolCallParser
 from orchestrator.providers.request_normalization import (
+    describe_tools,
     merge_messages,
     render_system_parts,
     shared_opening,
     strict_output_schema,
 )
-from orchestrator.providers.tool_formats import describe_tools
 
 MIN_OUTPUT_TOKENS = 16
 """The API rejects a smaller limit."""

@@ -43,11 +43,11 @@ from orchestrator.providers.reply_normalization import (
 from orchestrator.providers.request_normalization import (
     MergedMessage,
     accepts_schema,
+    describe_tools,
     merge_messages,
     render_system_parts,
     strict_output_schema,
 )
-from orchestrator.providers.tool_formats import describe_tools
 
 _STOPS: dict[str, StopKind] = {"length": "max_tokens", "content_filter": "filtered"}
 _REASONING_KEYS = ("reasoning_content", "reasoning")

@@ -1,4 +1,4 @@
-"""Conversations, and schemas of answers, in the form that every API accepts.
+"""Conversations, tools, and schemas of answers, in the form that APIs accept.
 
 Roles alternate, no message is empty, and tool results come first in a user message. In a strict
 schema objects are closed and all of their properties required. Keywords outside that subset go into
@@ -7,8 +7,8 @@ original schema in any case.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -23,7 +23,9 @@ from orchestrator.engine.types import (
     Text,
     ToolCall,
     ToolResult,
+    ToolSpec,
 )
+from orchestrator.errors import InputError
 from orchestrator.providers.reply_normalization import escape_surrogates, is_reasoning
 
 EMPTY_PLACEHOLDER = "(nothing)"
@@ -195,3 +197,30 @@ def _describe_dropped_keywords(node: Mapping[str, Json], converted: dict[str, An
     parts += [f"{key}: {json.dumps(value)}" for key, value in rest.items()]
     if parts:
         converted["description"] = "; ".join(parts)
+
+
+ToolFormat = Literal["anthropic", "openai", "openai-chat", "mcp"]
+
+# The key of the schema, the key under which the description stands, and what is the same for all.
+_FORMATS: Mapping[str, tuple[str, str, Mapping[str, Json]]] = {
+    "anthropic": ("input_schema", "", {}),
+    "openai": ("parameters", "", {"type": "function", "strict": False}),
+    "openai-chat": ("parameters", "function", {"type": "function"}),
+    "mcp": ("inputSchema", "", {}),
+}
+
+
+def describe_tools(tools: Iterable[ToolSpec], form: ToolFormat) -> list[dict[str, Json]]:
+    """Tools in the format of an API: Messages, Responses, Chat Completions or MCP.
+
+    Raises:
+        InputError: there is no such format.
+    """
+    if form not in _FORMATS:
+        raise InputError(f"there is no format of tools {form!r}; there is {', '.join(_FORMATS)}")
+    schema, inside, same = _FORMATS[form]
+    described: list[dict[str, Json]] = [
+        {"name": tool.name, "description": tool.description, schema: dict(tool.schema)}
+        for tool in tools
+    ]
+    return [{**same, **({inside: tool} if inside else tool)} for tool in described]

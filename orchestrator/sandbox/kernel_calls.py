@@ -42,7 +42,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 for _name in ("prctl", "syscall", "signal", "capset"):
     getattr(_libc, _name, None)  # looked up once, and not after each fork
 
-
 _Header = ctypes.c_uint32 * 2
 _Sets = ctypes.c_uint32 * 6
 

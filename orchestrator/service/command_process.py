@@ -29,7 +29,7 @@ def main(request: CommandRequest) -> int:
         DiffcourtError: the forge did not answer or refused; the exit code says whether to retry.
     """
     try:
-        from orchestrator.posting.github_commands import GitHubCommands, ReviewRun  # noqa: PLC0415 - an extra
+        from orchestrator.posting.github import GitHubCommands, ReviewRun  # noqa: PLC0415 - an extra
     except ImportError:
         why = f"commands in comments need PyGithub; run: {install_command('github')}"
         raise InputError(why) from None

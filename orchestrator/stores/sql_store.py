@@ -53,7 +53,6 @@ def run_locked(run_id: str, holder: str, seconds_left: float) -> RunLocked:
 Entry = tuple[str, float, str, str | None]
 """A run in the index: its id, when it began, its entry as JSON, and its live writer."""
 
-
 Mark = tuple[int, object] | None
 """Of a run: another one after each writer; None while it is written."""
 

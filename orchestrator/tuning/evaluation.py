@@ -7,14 +7,18 @@ from msgspec import Struct, convert
 
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning import rubric_decisions
-from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
+from orchestrator.tuning.criterion_analysis import (
+    BeyondWeights,
+    CriterionAnalysis,
+    analyze_criteria,
+    measure_beyond_weights,
+)
 from orchestrator.tuning.file_formats.item_files import Item, describe_seen_groups, list_judges
 from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs
 from orchestrator.tuning.file_formats.text_files import reading
 from orchestrator.tuning.fitting import calibration
 from orchestrator.tuning.fitting.calibration import Calibration
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
-from orchestrator.tuning.interactions import BeyondWeights, measure_beyond_weights
 from orchestrator.tuning.judge_reliability import (
     RepeatedScoring,
     measure_length_bias,

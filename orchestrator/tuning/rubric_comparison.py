@@ -274,7 +274,6 @@ _SIMULATIONS, _BISECTIONS, _SEED = 200, 7, 20260101
 _MAX_ROWS = 400_000
 """Rows of all simulations together: with many labels the drop hardly varies between them."""
 
-
 GateOutcome = Literal["passed", "failed", "unknown"]
 
 

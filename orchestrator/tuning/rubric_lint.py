@@ -45,7 +45,6 @@ _LONG = 12
 _CHANCE = (0.4, 0.6)
 _MIN_SHARED_ITEMS = 5
 
-
 _QUALITY, _VERB, _VAGUE, _FILLER = (
     frozenset(words.split()) for words in read_table(__file__, "rubric_lint_words.yaml").values()
 )

@@ -10,7 +10,13 @@ from msgspec.structs import replace
 
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import Json, Rubric
-from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
+from orchestrator.tuning.criterion_analysis import (
+    BeyondWeights,
+    CriterionAnalysis,
+    PairAdvice,
+    analyze_criteria,
+    find_pair,
+)
 from orchestrator.tuning.file_formats.item_files import (
     Item,
     count_seen_groups,
@@ -35,7 +41,6 @@ from orchestrator.tuning.fitting.generalization import GeneralizationCheck, Rate
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
 from orchestrator.tuning.fitting.rule_fitting import FitPlan, FittedRules, Sample
 from orchestrator.tuning.fitting.weight_tree import apply_weights, find_zeroed
-from orchestrator.tuning.interactions import BeyondWeights, PairAdvice, find_pair
 from orchestrator.tuning.labels.label_assessment import LabelAssessment, assess_labels
 from orchestrator.tuning.labels.label_files import Label
 from orchestrator.tuning.ordinal_agreement import OrdinalComparison, compare_ordinal_agreement

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.app.tracing import conventions, export
+from orchestrator.app.tracing import export, spans
 from orchestrator.cli.main import main
 from orchestrator.engine.trace_context import parse_traceparent
 from tests.app.collector import Received, collector
@@ -216,10 +216,10 @@ def test_only_the_user_decides_where_a_trace_goes(
 
 
 def test_the_page_names_each_attribute_of_the_conventions() -> None:
-    ours = {v for v in vars(conventions.NAMES).values() if v.startswith("gen_ai.")}
+    ours = {v for v in vars(spans.NAMES).values() if v.startswith("gen_ai.")}
     listed = set(re.findall(r"`(gen_ai\.[a-z_.]+)`", PAGE))
     assert listed == ours
-    assert conventions.CONVENTIONS.split()[1] in PAGE
+    assert spans.CONVENTIONS.split()[1] in PAGE
 
 
 def test_a_refused_connection_is_named_without_the_classes_of_the_http_client() -> None:

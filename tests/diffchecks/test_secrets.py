@@ -17,7 +17,7 @@ import pytest
 from diffchecks.check_io import RawFinding
 from diffchecks.secrets import secret_scan
 from diffchecks.secrets.credential_files import credential_rules
-from diffchecks.secrets.token_formats import token_formats
+from diffchecks.secrets.live_secrets import token_formats
 from tests.diffchecks.check_kit import as_received, run_check
 from tests.diffchecks.conftest import Bench
 from tests.diffchecks.secret_samples import (

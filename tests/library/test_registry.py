@@ -9,7 +9,7 @@ from orchestrator import Agent, Harness, InputError, Level, NotRegistered, ToolP
 from orchestrator.engine.tool_registry import ToolAccess
 from orchestrator.engine.types import ToolResult
 from orchestrator.guards.prompt_injection import MARK
-from orchestrator.providers.tool_formats import ToolFormat
+from orchestrator.providers.request_normalization import ToolFormat
 from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from orchestrator.engine.rubric_scoring import node_scores
 from orchestrator.engine.types import Group, Rubric
 from orchestrator.optional_dependencies import install_command
+from orchestrator.tuning.criterion_analysis import find_pair, measure_beyond_weights
 from orchestrator.tuning.evaluation import evaluate_rubric
 from orchestrator.tuning.file_formats.item_files import Item, read_items
 from orchestrator.tuning.file_formats.paperbench import to_paperbench
@@ -22,7 +23,6 @@ from orchestrator.tuning.file_formats.rubric_file import (
     write_rubric,
 )
 from orchestrator.tuning.fitting.rule_fitting import plan_fit
-from orchestrator.tuning.interactions import find_pair, measure_beyond_weights
 from orchestrator.tuning.labels.label_files import extract_labels, infer_scale
 from orchestrator.tuning.rubric_decisions import Objective
 from orchestrator.tuning.statistics.confidence_intervals import t_quantile

@@ -31,7 +31,6 @@ INTAKE_SECONDS = 30.0
 WAIT_SECONDS = 10.0
 """How long the command waits for the run to stop."""
 
-
 Outcome = Literal["cancelled", "ended", "running"]
 
 

@@ -39,7 +39,6 @@ MAX_CHARACTERS = 200_000
 SHORT = 3_000
 """Characters of a text that is shown unfolded where it is new to a call."""
 
-
 TEXT_TITLES: Mapping[str, str] = read_table(__file__, "text_titles.yaml")
 """What code said, by its kind in the journal → its title."""
 

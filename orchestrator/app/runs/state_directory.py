@@ -53,7 +53,6 @@ from orchestrator.stores.writer_identity import this_process
 if TYPE_CHECKING:
     from orchestrator.stores.postgres import PostgresStore
 
-
 T = TypeVar("T")
 STATE = Path(OVERLAY, STATE_DIRECTORY)
 JOURNAL = "journal.db"

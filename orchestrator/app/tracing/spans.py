@@ -1,8 +1,8 @@
 """Builds spans from the rows of a journal; a run is one trace.
 
 Rows are fed one by one, and each span is yielded with the row that ends it, so a run can be
-followed while it runs. Names are those of one release of OpenTelemetry's GenAI semantic conventions,
-which are in development: all are in ``conventions.yaml`` and in the table of ``docs/traces.md``.
+followed while it runs. Names are those of one release of OpenTelemetry's GenAI conventions, which
+are in development: all are in ``conventions.yaml``, and in the table of ``docs/traces.md``.
 
 Source: https://github.com/open-telemetry/semantic-conventions-genai
 """

@@ -58,7 +58,7 @@ def run_comment_command(args: argparse.Namespace) -> int:
     from orchestrator.posting.answer_command import Answering, finish_command, start_command
     from orchestrator.posting.comment_commands import read_comment_event
     from orchestrator.posting.forge import PostingTarget
-    from orchestrator.posting.github_commands import open_commands
+    from orchestrator.posting.github import open_commands
     from orchestrator.posting.posting_plan import make_cleaner
 
     name = args.event or os.environ.get("GITHUB_EVENT_PATH", "")

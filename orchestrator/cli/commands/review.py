@@ -17,7 +17,6 @@ from orchestrator.report.terminal_escaping import as_json, emit, quote_path
 if TYPE_CHECKING:
     from orchestrator.code_review.cost_estimate import ReviewEstimate
 
-
 MAX_DESCRIPTION = 256 << 10
 """Bytes of ``--description-file``."""
 

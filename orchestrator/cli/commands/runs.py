@@ -16,7 +16,6 @@ from orchestrator.wording import count_noun
 if TYPE_CHECKING:
     from orchestrator.app.types import RunInfo
 
-
 LISTED = 20
 
 

@@ -39,7 +39,6 @@ _TABLE = read_table(__file__, "configured_programs.yaml")
 CONFIG_FILES: tuple[str, ...] = (*_TABLE["config_files"].split(),)
 """Names of files that configure analyzers, in any directory."""
 
-
 _FIRST_LINE = 256  # bytes of a script's first line, which the kernel reads as well
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 """What marks a directory that holds a program, its interpreter and its libraries."""

@@ -243,7 +243,6 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
 
 COMPARISON_SECONDS = 100.0
 
-
 MakesOptions = Callable[[Change, Sequence[ChangedFile]], Awaitable[Mapping[str, Any] | None]]
 """The further parts of a check's job; None where there is nothing to check."""
 

@@ -12,8 +12,7 @@ from diffchecks.jobs import ChangedFile
 from diffchecks.skipped_files import describe_modes
 from orchestrator.code_review.change.changed_files import changed_files
 from orchestrator.code_review.change.git.commands import OID, Git, discover, is_valid_argument
-from orchestrator.code_review.change.git.commits import Commits
-from orchestrator.code_review.change.git.objects import Objects, look_up_objects
+from orchestrator.code_review.change.git.objects import Commits, Objects, look_up_objects
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.change.worktree_snapshot import (
     note_uncommitted_changes,
@@ -30,7 +29,6 @@ _DEFAULTS = (
     "refs/remotes/origin/master",
     "refs/heads/master",
 )
-
 
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """git's tree without files, as base: the whole tree is the change."""

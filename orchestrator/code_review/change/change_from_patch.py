@@ -31,8 +31,7 @@ from orchestrator.code_review.change.change_construction import (
 from orchestrator.code_review.change.changed_files import describe
 from orchestrator.code_review.change.file_export import make_directory
 from orchestrator.code_review.change.git.commands import Git, git_error
-from orchestrator.code_review.change.git.commits import Commits
-from orchestrator.code_review.change.git.objects import Objects, list_tree
+from orchestrator.code_review.change.git.objects import Commits, Objects, list_tree
 from orchestrator.code_review.change.git.repository_layout import resolve_path
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.change.worktree_snapshot import open_extra_store

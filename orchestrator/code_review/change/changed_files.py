@@ -30,8 +30,8 @@ from diffchecks.skipped_files import (
 )
 from orchestrator.code_review.change.file_export import temporary_directory
 from orchestrator.code_review.change.git.commands import LIMITS, OID, PLAIN_DIFF, Git
-from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import (
+    Commits,
     GitObject,
     Objects,
     check_difference,

@@ -42,7 +42,6 @@ MAX_SEARCHED_PASSWORDS = 20
 MAX_SEARCHED = 200
 """Findings whose texts are searched for in base: for more, all of base is analyzed instead."""
 
-
 Introduced = tuple[tuple[LocatedFinding, ...], tuple[RejectedFinding, ...]]
 """The findings that a change introduces, those without a text to quote apart."""
 

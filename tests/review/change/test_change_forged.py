@@ -12,8 +12,7 @@ from orchestrator.code_review.change import worktree_snapshot
 from orchestrator.code_review.change.change_construction import from_refs, from_worktree
 from orchestrator.code_review.change.contents import SIDES, Contents
 from orchestrator.code_review.change.git.commands import Git
-from orchestrator.code_review.change.git.commits import Commits
-from orchestrator.code_review.change.git.objects import Objects
+from orchestrator.code_review.change.git.objects import Commits, Objects
 from orchestrator.errors import InputError
 from tests.review.change.conftest import Repo
 
