@@ -30,18 +30,18 @@ class SkipMark(Struct, frozen=True):
 
 
 class Case:
-    """A test function or test class; properties are computed on access."""
+    """A test function or test class; properties are computed on access.
+
+    Attributes:
+        line: the line on which it is defined.
+    """
 
     def __init__(
         self, definition: Definition, source: ParsedModule, helpers: frozenset[str]
     ) -> None:
         self.dotted, self.node = definition.dotted, definition.node
+        self.line = self.node.lineno
         self._source, self._helpers = source, helpers
-
-    @property
-    def line(self) -> int:
-        """The line on which the test is defined."""
-        return self.node.lineno
 
     @cached_property
     def text(self) -> tuple[str, ...]:

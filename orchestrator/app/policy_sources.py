@@ -225,12 +225,9 @@ async def read_base_layers(objects: Objects, commit: str | None) -> list[Layer]:
 
 def is_policy(path: str) -> bool:
     """Whether a file of the repository belongs to the policy of reviews."""
-    parts = path.split("/")
-    if path == f"{OVERLAY}/{WAIVERS}":
-        return True
-    if parts[:2] == [OVERLAY, MEMORY]:
-        return True
-    return len(parts) > 2 and parts[0] == OVERLAY and parts[1] in DATA_DIRECTORIES
+    overlay, *below = path.split("/")
+    is_data = len(below) > 1 and below[0] in DATA_DIRECTORIES
+    return overlay == OVERLAY and (is_data or below[:1] == [MEMORY] or below == [WAIVERS])
 
 
 def read_layers_on_disk(repo: Path | None) -> list[Layer]:

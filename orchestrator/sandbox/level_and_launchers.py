@@ -31,6 +31,7 @@ class Sandbox:
 
     Attributes:
         limits: as given, or derived from the machine's memory.
+        level_reason: why the level is not the best one; empty when it is.
         missing_limits_reason: why some cgroup controllers are not in force; empty when all are.
     """
 
@@ -40,7 +41,7 @@ class Sandbox:
         self._lock = threading.RLock()
         self._setting: Setting = "auto"
         self._level: Level | None = None
-        self._level_reason = ""
+        self.level_reason = ""
         self._launchers: list[Launcher] = []
         self.missing_limits_reason = ""
 
@@ -73,11 +74,6 @@ class Sandbox:
     def expected(self) -> Level:
         """The level in use; before it is decided, the one that will be tried first."""
         return self._level or self._best_level()
-
-    @property
-    def level_reason(self) -> str:
-        """Why the level is not the best one; empty when it is."""
-        return self._level_reason
 
     def use(self, setting: Setting) -> None:
         """Run programs at that level from now on."""
@@ -123,7 +119,7 @@ class Sandbox:
         with self._lock:
             for launcher in self._launchers:
                 launcher.close()
-            self._launchers, self._level, self._level_reason = [], None, ""
+            self._launchers, self._level, self.level_reason = [], None, ""
 
     def _usable(self) -> list[Launcher]:
         """The launchers that serve this process; a fork of ours begins with none."""
@@ -156,7 +152,7 @@ class Sandbox:
                 "available here; `diffcourt doctor` says what is missing"
             )
         if level == "landlock" and self._setting == "auto":
-            self._level_reason = "bubblewrap is not installed"
+            self.level_reason = "bubblewrap is not installed"
         self.start(reads)
         try:
             self._launchers[0].wait()
@@ -164,7 +160,7 @@ class Sandbox:
             self.close()
             if level != "bubblewrap" or self._setting != "auto":
                 raise
-            self._level_reason, level = str(error), "landlock"
+            self.level_reason, level = str(error), "landlock"
             self._launchers = [Launcher(level, limits=self.limits)]
             self._launchers[0].wait()
         self._controllers = self._launchers[0].cgroup.controllers

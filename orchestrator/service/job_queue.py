@@ -26,6 +26,7 @@ from orchestrator.app.process_secrets import make_redactor
 from orchestrator.engine.field_types import PositiveFloat, Strict
 from orchestrator.errors import EXIT_USAGE
 from orchestrator.service.child_process import ChildExit
+from orchestrator.service.database import QUERIES
 
 LOG = logging.getLogger("diffcourt.service")
 
@@ -39,18 +40,6 @@ MAX_RETRY_SECONDS = 600.0
 
 DATABASE_ERRORS = (psycopg.Error, PoolTimeout, ConnectorException)
 """The database is away, or refuses; the connections come back by themselves."""
-
-_OWN = "service_owns_job(%(job)s, %(attempt)s, %(worker)s)"
-_IS_OWN = f"SELECT 1 WHERE {_OWN}"
-_FINISH = f"SELECT procrastinate_finish_job_v1(%(job)s, %(status)s, %(delete)s) WHERE {_OWN}"
-_RETRY = (
-    "SELECT procrastinate_retry_job_v2(%(job)s, coalesce(%(at)s, now()), %(priority)s, %(queue)s,"
-    f" %(lock)s) WHERE {_OWN}"
-)
-_FREE_WAITING_PLACE = (
-    f"UPDATE procrastinate_jobs SET queueing_lock = NULL WHERE id = %(job)s AND {_OWN}"  # noqa: S608
-    " RETURNING id"
-)
 
 
 class JobFailed(Exception):
@@ -141,7 +130,7 @@ class OwnedJobs(JobManager):
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         """Set a job's final state, if this worker still owns it."""
-        if not await self._end_own(job, _FINISH, status=status.value, delete=delete_job):
+        if not await self._end_own(job, "finish_job", status=status.value, delete=delete_job):
             LOG.warning("%s is another worker's now; its end here is ignored", describe_job(job))
 
     async def retry_job(
@@ -154,13 +143,13 @@ class OwnedJobs(JobManager):
     ) -> None:
         """Retry a job, if this worker still owns it."""
         to = {"at": retry_at, "priority": priority, "queue": queue, "lock": lock}
-        if not await self._end_own(job, _RETRY, **to):
+        if not await self._end_own(job, "retry_job", **to):
             LOG.warning("%s is another worker's now; it is not retried here", describe_job(job))
 
     async def is_own(self, job: Job) -> bool:
         """Whether this worker still owns a job; True if the database is unavailable."""
         try:
-            return await self._if_own(job, _IS_OWN)
+            return await self._if_own(job, "is_own_job")
         except ConnectorException:
             return True
 
@@ -169,7 +158,7 @@ class OwnedJobs(JobManager):
 
         Otherwise a retry of this job would always conflict with the waiting one.
         """
-        return await self._if_own(job, _FREE_WAITING_PLACE)
+        return await self._if_own(job, "free_waiting_place")
 
     async def _end_own(self, job: Job, query: str, **arguments: Any) -> bool:
         """Record the end of a job; if the database is away, once it is back.
@@ -184,8 +173,9 @@ class OwnedJobs(JobManager):
         raise AssertionError
 
     async def _if_own(self, job: Job, query: str, **arguments: Any) -> bool:
+        connector: Any = self.connector  # its type knows queries as text alone
         values = {**_owner(job), **arguments}
-        rows = await self.connector.execute_query_all_async(query=query, **values)
+        rows = await connector.execute_query_all_async(query=QUERIES[query], **values)
         return bool(rows)
 
 
@@ -229,7 +219,7 @@ def describe_job(job: Job) -> str:
 
 async def owns_job(db: psycopg.AsyncConnection, job: Job) -> bool:
     """Whether a job is still the attempt that was read; nobody changes it in this transaction."""
-    return await (await db.execute(_IS_OWN, _owner(job))).fetchone() is not None
+    return await (await db.execute(QUERIES["is_own_job"], _owner(job))).fetchone() is not None
 
 
 async def end_stalled_job(db: psycopg.AsyncConnection, job: Job, *, again: bool) -> None:
@@ -237,11 +227,10 @@ async def end_stalled_job(db: psycopg.AsyncConnection, job: Job, *, again: bool)
     values = {**_owner(job), **dict.fromkeys(("at", "priority", "queue", "lock")), "delete": False}
     try:
         async with db.transaction():
-            await db.execute(
-                _RETRY if again else _FINISH, {**values, "status": Status.FAILED.value}
-            )
+            query = QUERIES["retry_job" if again else "finish_job"]
+            await db.execute(query, {**values, "status": Status.FAILED.value})
     except psycopg.errors.UniqueViolation:  # a waiting job will do the same work
-        await db.execute(_FINISH, {**values, "status": Status.ABORTED.value})
+        await db.execute(QUERIES["finish_job"], {**values, "status": Status.ABORTED.value})
 
 
 def _owner(job: Job) -> dict[str, Any]:

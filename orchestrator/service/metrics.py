@@ -6,6 +6,7 @@ import psycopg
 from msgspec import Struct
 from psycopg.rows import class_row, dict_row
 
+from orchestrator.data_directories import read_table
 from orchestrator.service.database import QUERIES
 
 RESUMED, SUPERSEDED, PARKED = (
@@ -15,6 +16,7 @@ REVIEW_RESULTS, POST_RESULTS = "diffcourt_queue_reviews_total", "diffcourt_queue
 SECONDS = "diffcourt_queue_review_duration_seconds"
 BUCKETS = (*map(str, (1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)), "+Inf")
 WEBHOOKS = "diffcourt_webhooks_total"
+_METRICS: Mapping[str, tuple[str, str]] = read_table(__file__, "metrics.yaml")
 
 
 class QueueFigures(Struct, frozen=True):
@@ -64,19 +66,6 @@ async def count_review(db: psycopg.AsyncConnection, result: str, seconds: float)
     await count(db, f"{SECONDS}_count")
 
 
-_METRICS = (
-    ("diffcourt_queue_jobs", "gauge", "Jobs now"),
-    ("diffcourt_queue_oldest_seconds", "gauge", "How long the oldest job has been due"),
-    (RESUMED, "counter", "Jobs of dead workers that ran again"),
-    (SUPERSEDED, "counter", "Reviews that a newer push ended"),
-    (PARKED, "counter", "Changes that were parked"),
-    (REVIEW_RESULTS, "counter", "Reviews that ended, by their verdict"),
-    (SECONDS, "histogram", "The last attempt of reviews that ended"),
-    (POST_RESULTS, "counter", "Attempts to post, by how they ended"),
-    (WEBHOOKS, "counter", "Webhooks that this server answered"),
-)
-
-
 def render_queue_metrics(figures: Sequence[QueueFigures], counts: Mapping[str, float]) -> str:
     """The metrics in Prometheus' text format.
 
@@ -96,7 +85,7 @@ def render_queue_metrics(figures: Sequence[QueueFigures], counts: Mapping[str, f
         oldest = max(waiting.oldest or 0.0, 0.0) if waiting else 0.0
         samples[f'diffcourt_queue_oldest_seconds{{queue="{queue}"}}'] = oldest
     lines = []
-    for name, kind, what in _METRICS:
+    for name, (kind, what) in _METRICS.items():
         lines += [f"# HELP {name} {what}", f"# TYPE {name} {kind}"]
         lines += [f"{key} {float(samples[key])}" for key in samples if key.startswith(name)]
     return "".join(f"{line}\n" for line in lines)

@@ -18,6 +18,7 @@ from msgspec import Meta
 from psycopg import sql
 from psycopg.rows import class_row
 
+from orchestrator.data_directories import read_table
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.foreign_json import parse_json
 from orchestrator.service import changes, webhooks
@@ -38,6 +39,8 @@ SWEEP_LOCK = 0x6469666664
 CALL_SECONDS = 20.0
 MAX_PAGES = 10
 """Of a repository's first list: each has up to a hundred requests."""
+
+_LISTINGS: Mapping[str, Any] = read_table(__file__, "forge_listings.yaml")
 
 Connect = Callable[[], Any]
 """Opens a connection of the pool, as an asynchronous context."""
@@ -176,7 +179,7 @@ async def _open_pushes(
     pages = []
     async with httpx2.AsyncClient(timeout=CALL_SECONDS) as client:
         for number in range(1, 2 if repository.is_listed else MAX_PAGES + 1):
-            answer = await client.get(f"{address}&page={number}", headers=dict(headers))
+            answer = await client.get(f"{address}&page={number}", headers=headers)
             answer.raise_for_status()
             page = _read_page(forge, repository, answer.content)
             pages.append([(webhooks.checked_push(forge, push), created) for push, created in page])
@@ -202,16 +205,9 @@ def _read_page(
     ]
 
 
-def _listing(forge: ForgeSettings, repository: str, token: str) -> tuple[str, Mapping[str, str]]:
-    """Address and headers of the list of open requests, the last changed first."""
-    url = forge.url.rstrip("/")
-    if forge.kind == "gitlab":
-        project = quote(repository, safe="")
-        query = "state=opened&order_by=updated_at&per_page=100"
-        address = f"{url}/api/v4/projects/{project}/merge_requests?{query}"
-        return address, {"PRIVATE-TOKEN": token}
-    if forge.kind == "github":
-        query = "state=open&sort=updated&direction=desc&per_page=100"
-        return f"{url}/repos/{repository}/pulls?{query}", {"Authorization": f"Bearer {token}"}
-    address = f"{url}/api/v1/repos/{repository}/pulls?state=open&sort=recentupdate&limit=50"
-    return address, {"Authorization": f"token {token}"}
+def _listing(forge: ForgeSettings, repository: str, token: str) -> tuple[str, dict[str, str]]:
+    """Address and headers of the list of open requests."""
+    listed = _LISTINGS[forge.kind]
+    name = quote(repository, safe="") if forge.kind == "gitlab" else repository
+    headers = {header: text.format(token) for header, text in listed["header"].items()}
+    return f"{forge.url.rstrip('/')}{listed['path'].format(name)}", headers

@@ -145,3 +145,19 @@ WHERE status IN ('succeeded', 'failed', 'aborted', 'cancelled') AND NOT EXISTS (
     SELECT 1 FROM procrastinate_events e
     WHERE e.job_id = j.id AND e.at > now() - make_interval(days => %s)
 )
+
+-- name: is_own_job
+SELECT 1 WHERE service_owns_job(%(job)s, %(attempt)s, %(worker)s)
+
+-- name: finish_job
+SELECT procrastinate_finish_job_v1(%(job)s, %(status)s, %(delete)s)
+WHERE service_owns_job(%(job)s, %(attempt)s, %(worker)s)
+
+-- name: retry_job
+SELECT procrastinate_retry_job_v2(
+    %(job)s, coalesce(%(at)s, now()), %(priority)s, %(queue)s, %(lock)s
+) WHERE service_owns_job(%(job)s, %(attempt)s, %(worker)s)
+
+-- name: free_waiting_place
+UPDATE procrastinate_jobs SET queueing_lock = NULL
+WHERE id = %(job)s AND service_owns_job(%(job)s, %(attempt)s, %(worker)s) RETURNING id

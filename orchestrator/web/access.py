@@ -125,6 +125,9 @@ class Access:
         proxy: signs people in, instead of links.
         metrics_token: the token of a scraper; empty: no scraper is admitted.
 
+    Attributes:
+        origin: of the pages for browsers.
+
     Raises:
         InputError: the token is too short.
     """
@@ -152,7 +155,7 @@ class Access:
         self._sessions: dict[bytes, Session] = {}
         self._token_tries = _AttemptLimit()
         self._origins: tuple[str, ...] = ()
-        self.port = 0
+        self.port, self.origin = 0, ""
         self.cookie = "diffcourt"
 
     def serve_at(self, port: int) -> None:
@@ -160,11 +163,7 @@ class Access:
         self.port = port
         hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self._origins = (self.proxy.origin,) if self.proxy else tuple(f"http://{h}" for h in hosts)
-
-    @property
-    def origin(self) -> str:
-        """The origin of the pages for browsers."""
-        return self._origins[0]
+        self.origin = self._origins[0]
 
     def new_link(self, *, may_act: bool = True) -> str:
         """A URL that signs one browser in, once; with a proxy, the plain URL."""

@@ -46,6 +46,7 @@ class Visit:
     """One request of a person who is signed in.
 
     Attributes:
+        person: who makes the request.
         query, form: the values of the URL and the form; ``get`` and ``getlist``.
         values: the named parts of the path.
     """
@@ -54,14 +55,10 @@ class Visit:
         self, site: "Site", request: Request, session: Session, form: "ImmutableMultiDict[str, str]"
     ) -> None:
         self.site, self.session, self.form = site, session, form
+        self.person: Person = session.person
         self.path: str = request.url.path.removeprefix(site.access.prefix)
         self.query: ImmutableMultiDict[str, str] = request.query_params
         self.values: Mapping[str, str] = request.path_params
-
-    @property
-    def person(self) -> Person:
-        """The person who makes the request."""
-        return self.session.person
 
     def render(self, template: str, status: int = 200, **context: Any) -> Response:
         """A page from a template of ``web/templates``."""

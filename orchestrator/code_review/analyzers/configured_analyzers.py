@@ -170,21 +170,18 @@ class TypeCheckRuns:
     """The runs of the configured type checker: a part of a check's job.
 
     It runs over head and, where that has errors, over base.
+
+    Attributes:
+        seconds: what both runs may take together.
+        wants: whether one of its globs matches a path.
     """
 
     def __init__(self, settings: TypeCheck, inputs: ToolInputs) -> None:
         self._settings, self._workspace = settings, inputs.workspace
         self._confined = ConfinedProgram("typecheck", settings.program, inputs)
         self._job: Mapping[str, Any] | None = None
-
-    @property
-    def seconds(self) -> float:
-        """What both may take together."""
-        return len(SIDES) * self._settings.seconds
-
-    def wants(self, path: str) -> bool:
-        """Whether one of its globs matches."""
-        return self._confined.wants(path)
+        self.seconds = len(SIDES) * settings.seconds
+        self.wants = self._confined.wants
 
     async def options(self, change: Change, files: Sequence[ChangedFile]) -> Mapping[str, Any]:
         """The output of the runs; it runs once per side, however often the check is called."""

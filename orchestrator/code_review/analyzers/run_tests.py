@@ -82,6 +82,9 @@ class TestRuns:
 
     Args:
         tests: the command.
+
+    Attributes:
+        seconds: what all runs may take together.
     """
 
     __test__ = False
@@ -89,11 +92,7 @@ class TestRuns:
     def __init__(self, tests: Tests, inputs: ToolInputs) -> None:
         self._tests, self._inputs, self._workspace = tests, inputs, inputs.workspace
         self._job: Mapping[str, Any] | None = None
-
-    @property
-    def seconds(self) -> float:
-        """What all of them may take together."""
-        return MAX_RUNS * self._tests.seconds
+        self.seconds = MAX_RUNS * tests.seconds
 
     async def options(self, change: Change, files: Sequence[ChangedFile]) -> Mapping[str, Any]:
         """The outcomes of the runs; the tests run once, however often the check is called."""
