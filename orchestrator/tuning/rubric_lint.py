@@ -6,9 +6,9 @@ and labels show is reported only where an interval is clear of chance.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -45,6 +45,7 @@ _LONG = 12
 _CHANCE = (0.4, 0.6)
 _MIN_SHARED_ITEMS = 5
 
+_FINDINGS: Mapping[str, Mapping[str, Any]] = read_table(__file__, "rubric_lint_findings.yaml")
 _QUALITY, _VERB, _VAGUE, _FILLER = (
     frozenset(words.split()) for words in read_table(__file__, "rubric_lint_words.yaml").values()
 )
@@ -76,6 +77,12 @@ class LintFinding(Struct, frozen=True):
     criteria: tuple[str, ...]
     what: str
     advice: str
+
+
+def _finding(key: str, *criteria: str, **values: object) -> LintFinding:
+    """The finding of a row in ``rubric_lint_findings.yaml``."""
+    row = _FINDINGS[key]
+    return LintFinding(row["kind"], criteria, row["what"].format(**values), row["advice"])
 
 
 class LintReport(Struct, frozen=True):
@@ -129,9 +136,8 @@ def lint_rubric(
     for found in agreed:
         alpha = found.alpha
         if alpha is not None and alpha.high < MIN_ALPHA and found.shared_items >= _MIN_SHARED_ITEMS:
-            what = f"on {found.shared_items} items people agree with alpha {alpha.format()} only"
-            advice = "agree on an example for each level and write it into the level's description"
-            findings.append(LintFinding("raters disagree", (found.id,), what, advice))
+            told = {"shared": found.shared_items, "alpha": alpha.format()}
+            findings.append(_finding("disagree", found.id, **told))
     if not agreed:
         unchecked.append(
             "agreement of people per criterion: let two label the same items with --criteria"
@@ -151,8 +157,7 @@ def _find_double_barreled(criteria: Iterable[Criterion]) -> Iterator[LintFinding
         elif found := _TWO_CLAUSES.search(text):
             joined = f"two things, joined by {found[0]!r}"
         if joined:
-            advice = "make it two criteria, or name the one thing that decides"
-            yield LintFinding("double-barreled", (criterion.id,), f"asks {joined}", advice)
+            yield _finding("two_things", criterion.id, joined=joined)
 
 
 def _find_same_words(criteria: Sequence[Criterion]) -> Iterator[LintFinding]:
@@ -166,9 +171,7 @@ def _find_same_words(criteria: Sequence[Criterion]) -> Iterator[LintFinding]:
         parallel = len(every) >= _LONG and bool(words[one] - shared) and bool(words[other] - shared)
         alike = len(shared) >= MIN_SHARED_WORDS and len(shared) / len(every) >= SAME_WORDS
         if alike and not parallel:
-            what = f"both speak of {', '.join(sorted(shared)[:5])}"
-            advice = "merge them, or say in each what the other leaves out"
-            yield LintFinding("overlapping", (one, other), what, advice)
+            yield _finding("same_words", one, other, words=", ".join(sorted(shared)[:5]))
 
 
 def _content_words(text: str) -> set[str]:
@@ -185,9 +188,7 @@ def _find_unanchored(criteria: Iterable[Criterion]) -> Iterator[LintFinding]:
         if vague or doubles:
             text = vague[0] if vague else min(doubles)
             fault = "says nothing observable" if vague else "appears at two levels"
-            what = f"the level {text!r} {fault}"
-            advice = "describe what a review of this level has or lacks, with an example"
-            yield LintFinding("unanchored", (criterion.id,), what, advice)
+            yield _finding("unanchored", criterion.id, text=text, fault=fault)
 
 
 def _check_scores(rubric: Rubric, items: list[Item]) -> Iterator[LintFinding]:
@@ -205,9 +206,8 @@ def _check_scores(rubric: Rubric, items: list[Item]) -> Iterator[LintFinding]:
             varying.append(n)
         elif name not in blockers:
             value = format_statistic(float(values[counts.argmax()]))
-            what = f"scores {value} on {counts.max()} of {own.size} items"
-            advice = "raise its bar, make it a blocker, or drop it"
-            yield LintFinding("not discriminating", (name,), what, advice)
+            told = {"value": value, "count": counts.max(), "size": own.size}
+            yield _finding("constant", name, **told)
     for a, b in combinations(varying, 2):
         found = _correlate(scores[:, a], scores[:, b], group)
         if found is None:
@@ -215,11 +215,8 @@ def _check_scores(rubric: Rubric, items: list[Item]) -> Iterator[LintFinding]:
         same = 1.0 - abs(found.value) < 1e-9
         if same or max(found.low, -found.high) > SAME_SCORES:
             both = int((~np.isnan(scores[:, [a, b]])).all(axis=1).sum())
-            what = f"their scores correlate by {found.format()}"
-            if same:
-                what = f"on all {both} items the score of one tells that of the other"
-            advice = "merge them, or drop the one that is costlier to score"
-            yield LintFinding("overlapping", (ids[a], ids[b]), what, advice)
+            key = "same_everywhere" if same else "same_scores"
+            yield _finding(key, ids[a], ids[b], both=both, found=found.format())
 
 
 def _correlate(one: Floats, other: Floats, group: Ints) -> Interval | None:
@@ -252,6 +249,4 @@ def _find_chance(rubric: Rubric, data: TrainingData) -> Iterator[LintFinding]:
             continue
         found = jackknife_interval(agreement.roc_auc_by_weight(x, y), weight, group)
         if found is not None and found.low > _CHANCE[0] and found.high < _CHANCE[1]:
-            what = f"tells accepted from rejected items no better than chance, AUC {found.format()}"
-            advice = "reword it to what your team decides by, or drop it"
-            yield LintFinding("not discriminating", (name,), what, advice)
+            yield _finding("chance", name, auc=found.format())

@@ -1,13 +1,14 @@
 """Tune a rubric: assess the labels, fit, cross-validate, and list the decisions that change."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from orchestrator.data_directories import read_table
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import Json, Rubric
 from orchestrator.tuning.criterion_analysis import (
@@ -114,6 +115,7 @@ class TuningResult(Struct, frozen=True):
 SEED = 20260101
 METHOD = "logistic regression, ridge towards present weights, averaged over penalties"
 METHOD_THRESHOLD = "threshold only"
+_SENTENCES: Mapping[str, str] = read_table(__file__, "sentences.yaml")
 _MAX_EXTRAPOLATION = 20  # times the present labels; a sample size beyond this is not reported
 
 
@@ -259,9 +261,7 @@ def _find_objections(
     if comparison.change.low <= 0.0:
         reasons += _describe_insignificance(sample, objective, comparison)
     elif not objective.uses_costs and comparison.after.low <= 0.0:
-        reasons.append(
-            "even the tuned rubric's agreement with people is not significantly above chance"
-        )
+        reasons.append(_SENTENCES["chance"])
     return reasons, notes
 
 
@@ -271,18 +271,14 @@ def _compare_with_trivial_policies(simple: tuple[SimpleRule, ...]) -> tuple[list
     reasons, notes = [], []
     for verb, rule in zip(("accepting", "rejecting"), simple, strict=False):
         cost, saving = -rule.value.value, rule.difference
-        text = (
-            f"{cost:.3f} per decision, tuned rubric {cost - saving.value:.3f} (95% CI of the "
-            f"saving {-saving.high:.3f} to {-saving.low:.3f})"
-        )
+        amounts = (cost, cost - saving.value, -saving.high, -saving.low)
+        text = _SENTENCES["costs"].format(*amounts)
         if saving.value == 0.0:
-            reasons.append(
-                f"at these costs {verb} everything is as cheap: the tuned rubric does so"
-            )
+            reasons.append(_SENTENCES["as_cheap"].format(verb))
         elif saving.high < 0.0:
-            reasons.append(f"at these costs {verb} everything is cheaper: {text}")
+            reasons.append(_SENTENCES["cheaper"].format(verb, text))
         elif saving.value < 0.0:
-            notes.append(f"at these costs {verb} everything may be cheaper: {text}")
+            notes.append(_SENTENCES["may_be_cheaper"].format(verb, text))
     return reasons, notes
 
 
@@ -291,16 +287,14 @@ def _describe_insignificance(
 ) -> list[str]:
     change = format_change((-1 if objective.uses_costs else 1) * comparison.change.value)
     what = "cost per decision" if objective.uses_costs else "kappa"
-    reason = (
-        f"no significant gain: held-out {what} changes by {change}, "
-        f"{_describe_sides(comparison, objective)}"
-    )
+    sides = _describe_sides(comparison, objective)
+    reason = _SENTENCES["no_gain"].format(what=what, change=change, sides=sides)
     needed = _estimate_labels_needed(sample, comparison)
-    more = (
-        f"if the true gain equals this estimate, about {needed or 0:,} labels would prove it "
-        "with a probability of 80%"
-    )
-    return [reason] if needed is None else [reason, more]
+    return [reason] if needed is None else [reason, _SENTENCES["labels_needed"].format(needed)]
+
+
+def _unit(objective: Objective) -> str:
+    return "cost" if objective.uses_costs else "kappa"
 
 
 def _describe_sides(
@@ -316,47 +310,36 @@ def _describe_sides(
 def describe_check(check: GeneralizationCheck, objective: Objective) -> str:
     """A check of the gain that failed, in one sentence."""
     assert check.comparison is not None
-    unit = "cost" if objective.uses_costs else "kappa"
     sides = _describe_sides(check.comparison, objective, "{} before, {} after")
-    return f"the gain does not generalize: {check.name}: {unit} {sides}"
+    return _SENTENCES["does_not_generalize"].format(check.name, _unit(objective), sides)
 
 
 def _describe_pair(pair: PairAdvice, objective: Objective) -> str:
     """What a pair does as a group, and whether that is proven."""
     found = replace(pair.comparison, change=pair.change)
     verb = "agree better" if pair.proven else "may agree better, which is not proven,"
-    how = "lower" if pair.combine == "all_of" else "higher"
-    return (
-        f"{' and '.join(map(repr, pair.names))} {verb} as a group that counts the {how} of both "
-        f"(combine: {pair.combine}): held-out {'cost' if objective.uses_costs else 'kappa'} "
-        f"{_describe_sides(found, objective)}, corrected for the {pair.looked_at} groups of two "
-        "that were looked at"
-    )
+    how, names = "lower" if pair.combine == "all_of" else "higher", map(repr, pair.names)
+    told = {"names": " and ".join(names), "verb": verb, "how": how, "unit": _unit(objective)}
+    return _SENTENCES["pair"].format(pair=pair, sides=_describe_sides(found, objective), **told)
 
 
 def describe_beyond_weights(found: BeyondWeights) -> list[str]:
     """How far trees reach beyond fitted weights, and the best pair, in a sentence each."""
-    trees, kappa = f"boosted trees are not measured: {found.missing}", Objective()
+    trees, kappa = _SENTENCES["no_trees"].format(found.missing), Objective()
     if found.trees is not None:
         verb = "reach more than" if found.trees.change.low > 0.0 else "prove no more than"
-        trees = (
-            f"boosted trees {verb} fitted weights: kappa "
-            f"{_describe_sides(found.trees, kappa, '{1} instead of {0}')}"
-        )
-    none = "no pair of criteria promises more as a group than by its weights"
-    return [trees, _describe_pair(found.pair, kappa) if found.pair else none]
+        sides = _describe_sides(found.trees, kappa, "{1} instead of {0}")
+        trees = _SENTENCES["trees"].format(verb, sides)
+    return [trees, _describe_pair(found.pair, kappa) if found.pair else _SENTENCES["no_pair"]]
 
 
 def _describe_advice(advice: PenaltyAdvice, objective: Objective) -> str:
     names, one = ", ".join(repr(name) for name in advice.names), len(advice.names) == 1
     sides = _describe_sides(advice.comparison, objective, "{1} instead of {0}")
     verb = "would help" if advice.proven else "may help, which is not proven"
-    return (
-        f"{names} {'acts' if one else 'act'} against the labels, given the other criteria; "
-        f"{'as a penalty it' if one else 'as penalties they'} {verb}: with free signs held-out "
-        f"{'cost' if objective.uses_costs else 'kappa'} is {sides}; try --penalties, or a negative "
-        "weight"
-    )
+    act, how = ("acts", "as a penalty it") if one else ("act", "as penalties they")
+    told = {"names": names, "act": act, "how": how, "verb": verb, "sides": sides}
+    return _SENTENCES["penalties"].format(unit=_unit(objective), **told)
 
 
 def _name_raters_at_chance(raters: tuple[RaterStatistics, ...]) -> list[str]:
@@ -365,23 +348,14 @@ def _name_raters_at_chance(raters: tuple[RaterStatistics, ...]) -> list[str]:
         if rater.at_chance:
             auc = "n/a" if rater.auc is None else rater.auc.format()
             kappa = "" if rater.kappa is None else f", kappa with the others {rater.kappa.format()}"
-            out.append(
-                f"rater {rater.name!r} labels as if at random: AUC {auc}{kappa}, while the others "
-                "do not; look at these labels before you use them"
-            )
+            out.append(_SENTENCES["at_chance"].format(rater.name, auc, kappa))
     return out
 
 
 def _find_seen_groups(rubric: Rubric, data: TrainingData) -> list[str]:
     seen = count_seen_groups(rubric, data.items)
-    if not seen:
-        return []
     groups = len({i.group for i in data.items})
-    note = (
-        f"the present rubric was tuned on {seen} of these {groups} groups, so 'before' is "
-        "in-sample: its agreement is overestimated and the gain underestimated"
-    )
-    return [note]
+    return [_SENTENCES["seen_groups"].format(seen, groups)] if seen else []
 
 
 def _describe_gain(objective: Objective, comparison: PairedComparison) -> str:

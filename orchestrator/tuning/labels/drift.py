@@ -7,6 +7,7 @@ from datetime import datetime
 import numpy as np
 from msgspec import Struct
 
+from orchestrator.data_directories import read_table
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, describe_seen_groups, unique_items
@@ -37,6 +38,7 @@ from orchestrator.wording import count_noun
 MAX_PERIODS = 12
 """Months that are listed, the newest."""
 _MAX_NOISE = 0.25
+_SENTENCES: Mapping[str, str] = read_table(__file__, "sentences.yaml")
 
 
 class Period(Struct, frozen=True):
@@ -116,42 +118,24 @@ class Drift(Struct, frozen=True):
 
     def _explain(self) -> str:
         if self.has_judge_drifted:
-            return (
-                "the judge has changed: on the frozen anchors it agrees with people less than "
-                "before"
-            )
+            return _SENTENCES["judge_changed"]
         if self.have_reviewers_drifted:
             more = self.leniency is not None and self.leniency.value > 0
-            return (
-                f"the reviewers have changed: they now accept {'more' if more else 'fewer'} of the "
-                "same anchors"
-            )
+            return _SENTENCES["reviewers_changed"].format("more" if more else "fewer")
         if _tell_fall(self.new_sensitivity, self.new_specificity):
             if self.has_judge_drifted is None:
                 anchors = "the anchors, scored again," if self.anchors else "anchors"
-                who = f"whether the judge or the reviewers changed, {anchors} would tell"
-            elif self.have_reviewers_drifted is None:
-                who = (
-                    "the judge decides the anchors as before, so the reviewers or the work changed"
-                )
+                who = _SENTENCES["anchors_would_tell"].format(anchors)
             else:
-                who = "both decide the anchors as before, so the work has changed"
-            return f"judge and people agree less on newer items; {who}"
+                unknown = self.have_reviewers_drifted is None
+                who = _SENTENCES["judge_as_before" if unknown else "both_as_before"]
+            return _SENTENCES["agree_less"].format(who)
         if self.has_judge_drifted is False:
-            text = "on the frozen anchors the judge decides as before, to within 10 points"
-            if self.is_trusted:
-                return f"{text}, and on newer items as people do"
-            newer = count_noun(self.newer, "label")
-            return f"{text}; {newer} of newer items cannot tell whether it agrees with people there"
+            newer = _SENTENCES["still_on_newer" if self.is_trusted else "newer_cannot_tell"]
+            return _SENTENCES["still"] + newer.format(count_noun(self.newer, "label"))
         if self.anchors and not self.accepted_anchors + self.rejected_anchors:
-            return (
-                f"none of the {self.anchors} anchors is known to be scored since they were frozen; "
-                "score them again, with the time in 'scored_at' or 'at'"
-            )
-        return (
-            f"no drift is seen, and a fall of 10 points would be seen with a chance of "
-            f"{self.power:.0%}; {self.advised} anchors of each label would give 90%"
-        )
+            return _SENTENCES["anchors_not_scored"].format(self.anchors)
+        return _SENTENCES["none_seen"].format(self)
 
 
 def _tell_fall(*changes: Interval | None) -> bool | None:

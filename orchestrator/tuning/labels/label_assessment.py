@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
+from orchestrator.data_directories import read_table
 from orchestrator.tuning.file_formats.item_files import describe_run_groups
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
 from orchestrator.tuning.fitting.rule_fitting import MIN_ITEMS, MIN_MINORITY
@@ -21,6 +22,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
 )
 from orchestrator.tuning.training_data import TrainingData
 
+_SENTENCES: Mapping[str, str] = read_table(__file__, "sentences.yaml")
 MIN_ALPHA = 0.4
 """Raters do not agree enough to tune on when the 95% interval of Krippendorff's alpha, on accept or
 reject, is below this."""
@@ -124,17 +126,13 @@ def assess_labels(data: TrainingData) -> LabelAssessment:
 
 
 def _find_low_agreement(inter_rater: InterRaterAgreement) -> list[str]:
-    alpha = inter_rater.alpha
-    if alpha is None or inter_rater.shared_items < _MIN_ALPHA_ITEMS:
+    alpha, shared = inter_rater.alpha, inter_rater.shared_items
+    if alpha is None or shared < _MIN_ALPHA_ITEMS:
         return []
     if not alpha.high < MIN_ALPHA:  # the bound is NaN with too few groups
         return []
-    reason = (
-        f"the raters disagree: Krippendorff's alpha is {alpha.format()} on the "
-        f"{inter_rater.shared_items} items with two or more raters, below the minimum of "
-        f"{format_statistic(MIN_ALPHA)}; agree on what accept means and label again"
-    )
-    return [reason]
+    least = format_statistic(MIN_ALPHA)
+    return [_SENTENCES["disagree"].format(alpha=alpha.format(), shared=shared, least=least)]
 
 
 def _find_opposed_raters(data: TrainingData) -> list[str]:
@@ -156,56 +154,33 @@ def _find_opposed_raters(data: TrainingData) -> list[str]:
     if not (above and below):
         return []
     (a, auc_a), (b, auc_b) = above[0], below[0]
-    reason = (
-        f"the raters contradict each other: the present total predicts the labels of {a!r} with an "
-        f"AUC of {auc_a.format()}, and those of {b!r} in reverse, with {auc_b.format()}"
-    )
-    return [reason]
+    return [_SENTENCES["opposed"].format(a, auc_a.format(), b, auc_b.format())]
 
 
 def _find_limitations(data: TrainingData, inter_rater: InterRaterAgreement) -> list[str]:
-    s, notes = data.sample, []
-    shared = inter_rater.shared_items
+    s, notes, shared = data.sample, list[str](), inter_rater.shared_items
     if shared == 0:
-        notes.append(
-            "no item has two raters, so inter-rater agreement is unknown; let two people label "
-            f"the same {MIN_SHARED_ITEMS} or more items"
-        )
+        notes.append(_SENTENCES["none_shared"].format(least=MIN_SHARED_ITEMS))
     elif shared < MIN_SHARED_ITEMS:
-        notes.append(
-            f"only {shared} items have two or more raters, so inter-rater agreement is uncertain "
-            f"(alpha {inter_rater.alpha.format() if inter_rater.alpha else 'n/a'})"
-        )
+        alpha = inter_rater.alpha.format() if inter_rater.alpha else "n/a"
+        notes.append(_SENTENCES["few_shared"].format(shared=shared, alpha=alpha))
     if s.items < MIN_ITEMS or s.minority_items < MIN_MINORITY:
-        notes.append(
-            f"{s.items:g} items, {s.minority_items:g} in the minority class: with fewer than "
-            f"{MIN_ITEMS} or {MIN_MINORITY} only the threshold is fitted, and the weights are kept"
-        )
+        few = _SENTENCES["few_items"].format(s=s, items=MIN_ITEMS, minority=MIN_MINORITY)
+        notes.append(few)
     if grouped_by := describe_run_groups(data.items):
         notes.append(f"runs are held out in groups ({grouped_by})")
     if data.not_drawn:
-        notes.append(
-            f"{data.not_drawn} of the {len(data.items)} labeled items are not recorded as drawn at "
-            "random (diffcourt label --next), and other items have no label: if these were chosen "
-            "for what they are, the figures do not hold for the others"
-        )
+        notes.append(_SENTENCES["not_drawn"].format(data.not_drawn, len(data.items)))
     missing = np.isnan(s.x).mean(axis=0)
     for name, share, held in zip(data.free_nodes, missing, s.held, strict=True):
         if held:
             what = "no score" if share == 1.0 else "the same score"
-            notes.append(
-                f"{name!r} has {what} on all labeled items, so nothing is learned about it: its "
-                "weight follows its group"
-            )
+            notes.append(_SENTENCES["held"].format(name, what))
         elif share > 0.2:
             notes.append(f"{name!r} has no score on {share:.0%} of the labeled items")
     # In simulations the standard error of a gain in kappa is about .6 over the root of n.
     least = format_statistic(1.96 * 0.6 / np.sqrt(s.items))
-    notes.append(
-        f"with {s.items:g} items a gain in kappa below about {least} is not distinguishable from "
-        "noise"
-    )
-    return notes
+    return [*notes, _SENTENCES["noise"].format(s.items, least)]
 
 
 STEP = 5
