@@ -146,7 +146,9 @@ def render_lines(page: TextLayout, module: Any, macro: str, *values: Any) -> lis
 
 def _lay_out(page: TextLayout, raw: str) -> list[str]:
     if raw[0] in "~=":
-        return [raw[1:].rstrip()]
+        styled = _STYLED.match(raw, 1)
+        row = raw[styled.end() if styled else 1 :].rstrip()
+        return [page.paint(row, styled[1]) if styled else row]
     if raw.startswith("# "):
         return [page.heading(raw[2:])]
     first, _, text = raw.rpartition(_HANG)
