@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from diffchecks import name_some
 from diffchecks.check_io import RawFinding
 from diffchecks.jobs import ChangedFile
 from diffchecks.rules import Rule
@@ -30,6 +31,7 @@ MINOR = frozenset({"low", "info"})
 MIN_DIALECT = 2
 """Files of base that did not parse, from which on a new one is no broken file either."""
 
+_NAMED_LINES = 12  # of the other places
 _BLANK = re.compile(r"\s+")
 _LAYOUT = re.compile(r",(?=[)\]}])|;$")
 T = TypeVar("T")
@@ -128,9 +130,11 @@ def join_many(new: Sequence[RuledFinding]) -> list[RuledFinding]:
 
 
 def _joined(found: Sequence[RuledFinding]) -> list[RuledFinding]:
-    rule, first = min(found, key=lambda finding: (finding[1].path, finding[1].line))
+    (rule, first), *rest = sorted(found, key=lambda finding: (finding[1].path, finding[1].line))
     files = len({raw.path for _, raw in found})
-    also = f"also at {len(found) - 1} other place{'s' * (len(found) > 2)} in the file"
+    many, lines = "s" * (len(rest) > 1), [str(raw.line) for _, raw in rest]
+    where = f"(line{many} {name_some(lines, _NAMED_LINES)})"
+    also = f"also at {len(rest)} other place{many} in the file {where}"
     also = f"{len(found)} places in {files} files" if files > 1 else also
     return [(rule, replace(first, message=f"{first.message}; {also}"))]
 

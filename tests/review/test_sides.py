@@ -86,7 +86,7 @@ async def test_where_head_has_very_many_findings_all_of_base_is_analyzed(tmp_pat
     async with workspace_of(change(tmp_path, before, after)) as workspace, new_pool() as pool:
         seen = await SideTool("ruff_security", "", [ruff], workspace, pool).run({}, CONTEXT)
     (joined,) = AnalysisResult.from_json(seen.data).findings
-    assert f"also at {MAX_SEARCHED} other places" in joined.detail, joined
+    assert f"also at {MAX_SEARCHED} other places in the file (lines 2, 3, 4, " in joined.detail
     assert ruff.paths["base"] == ["many.py", "other.py"]
 
 
