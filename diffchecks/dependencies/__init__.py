@@ -24,7 +24,7 @@ from diffchecks.dependencies.lock_file_entries import (
     requirements,
 )
 from diffchecks.dependencies.look_alikes import find_look_alike
-from diffchecks.dependencies.manifests import is_manifest, read_manifest
+from diffchecks.dependencies.manifests import find_manifest, is_manifest, read_manifest
 from diffchecks.dependencies.package_sources import NOTHING, Dependency, Manifest
 from diffchecks.jobs import DependenciesJob
 
@@ -56,7 +56,7 @@ def run(job: DependenciesJob) -> CheckReply:
                 local.update(entry.name.lower() for entry in now_locked if entry.path)
             else:
                 in_head = read_manifest(path, head.text)
-                in_base = _read_manifest(job.base_root, old)
+                in_base = find_manifest(job.base_root, old)
                 sides.append((head, added, in_base, in_head))
                 local.add(in_head.own_name.lower())
                 locked += _compare_hashes(job, old, head, added)
@@ -64,9 +64,9 @@ def run(job: DependenciesJob) -> CheckReply:
             reply.gaps[path] = str(gap)
             continue
         reply.examined.append(path)
-    local |= {_read_manifest(job.head_root, path).own_name.lower() for path in job.members}
+    local |= {find_manifest(job.head_root, path).own_name.lower() for path in job.members}
     deleted = (file.path for file in job.files if file.status == "deleted")
-    gone = (_read_manifest(job.base_root, path) for path in deleted)
+    gone = (find_manifest(job.base_root, path) for path in deleted)
     before = [*(in_base for *_, in_base, _ in sides), *gone]
     known = {(in_base.ecosystem, name) for in_base in before for name in in_base.dependencies}
     for head, added, in_base, in_head in sides:
@@ -122,14 +122,6 @@ def _compare_hashes(
         text = Source(old, read(job.base_root, old, MAX_LOCK_FILE)).text
         if before := list(requirements(text)):
             yield from lock_files.compare(head, added, before, list(pinned(head.text)))
-
-
-def _read_manifest(root: str, path: str | None) -> Manifest:
-    """A manifest of one side; empty if there is none, or it does not parse."""
-    if path and is_manifest(path):
-        with suppress(Gap):
-            return read_manifest(path, Source(path, read(root, path)).text)
-    return NOTHING
 
 
 def _compare(

@@ -12,7 +12,7 @@ from diffchecks.check_io import CheckReply, Gap, Source, read
 from diffchecks.data_files import any_of, read_map, read_names
 from diffchecks.dependencies.lock_file_entries import LockEntry, is_lock_file, read_entries
 from diffchecks.dependencies.lock_files import Places
-from diffchecks.dependencies.manifests import go_modules, is_manifest, read_manifest
+from diffchecks.dependencies.manifests import find_manifest, go_modules, is_manifest, read_manifest
 from diffchecks.jobs import ChangedFile, ComparisonJob
 
 MAX_LOCK_FILE = 24 << 20  # bytes
@@ -113,11 +113,8 @@ def _of_manifest(job: ComparisonJob, file: ChangedFile) -> Iterator[Package]:
     path, old = file.path, file.old_path
     if not is_manifest(path) or path.endswith("go.mod"):
         return
-    head, pins = Source(path, read(job.head_root, path)), dict[str, str]()
-    if old and is_manifest(old):
-        with suppress(Gap):
-            before = read_manifest(old, Source(old, read(job.base_root, old)).text)
-            pins = {name: dependency.spec for name, dependency in before.dependencies.items()}
+    head, before = Source(path, read(job.head_root, path)), find_manifest(job.base_root, old)
+    pins = {name: dependency.spec for name, dependency in before.dependencies.items()}
     after = read_manifest(path, head.text)
     exact = any_of("file_kinds.yaml", "exact_pins", after.ecosystem)
     places = Places(head, set(file.added))

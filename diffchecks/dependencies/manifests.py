@@ -8,14 +8,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
-from diffchecks.check_io import Gap, load_toml
+from diffchecks.check_io import Gap, Source, load_toml, read
 from diffchecks.data_files import read_patterns, read_yaml
 from diffchecks.dependencies import jvm_manifests, package_sources
 from diffchecks.dependencies.lock_file_entries import LockEntry
-from diffchecks.dependencies.package_sources import Dependency, Manifest, manifest
+from diffchecks.dependencies.package_sources import NOTHING, Dependency, Manifest, manifest
 
 _PATTERNS = read_patterns("manifests")
 MEMBERS = ("package.json", "pyproject.toml", "Cargo.toml", "pom.xml", "go.mod")
@@ -53,6 +54,14 @@ def read_manifest(path: str, text: str) -> Manifest:
         return reader(text)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Gap(f"its dependencies could not be read: {type(error).__name__}") from None
+
+
+def find_manifest(root: str, path: str | None) -> Manifest:
+    """A manifest of one side; empty if there is none, or it does not parse."""
+    if path and is_manifest(path):
+        with suppress(Gap):
+            return read_manifest(path, Source(path, read(root, path)).text)
+    return NOTHING
 
 
 def _python(requirement: str) -> Dependency | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from math import inf, isfinite
+from typing import Any
 
 from rich.cells import cell_len
 
@@ -32,7 +33,7 @@ def render_details(page: TextLayout, verdict: Verdict) -> list[list[str]]:
         for agent in verdict.agents
         for one in agent.ruled_out
     ]
-    more = {
+    more: dict[str, tuple[Any, ...]] = {
         "quality": (criteria, _width_of("criterion", [escape_line(c.id) for c in criteria])),
         "agents": (names, _width_of("agent", names)),
         "ruled_out": (list(dict.fromkeys(ruled_out)),),

@@ -78,38 +78,34 @@ class Notification(Struct, frozen=True):
 def messages_of(verdict: Verdict, environment: Mapping[str, str]) -> Iterator[Notification]:
     """The events of a verdict that was just recorded."""
     run, link = verdict.run_id, link_to(verdict.run_id, environment)
+
+    def tell(event: EventName, of: str, title: str, text: str, command: str) -> Notification:
+        return Notification(f"{run}/{event}/{of}", event, run, title, text, command, link)
+
     for call in verdict.approvals:
-        yield Notification(
-            f"{run}/approval/{call.approval}", "approval", run,
-            f"{call.agent} asks to call {call.tool}",
-            "A call that cannot be undone waits for a person, and the review with it.",
-            f"diffcourt approve {run}; {approve_command(run, call.approval)}", link,
-        )  # fmt: skip
+        text = "A call that cannot be undone waits for a person, and the review with it."
+        command = f"diffcourt approve {run}; {approve_command(run, call.approval)}"
+        title = f"{call.agent} asks to call {call.tool}"
+        yield tell("approval", call.approval, title, text, command)
     for question in verdict.questions:
         if not question.answer:
-            yield Notification(
-                f"{run}/question/{question.name}", "question", run,
-                f"{question.agent} asks a question", question.question[:MAX_CHARACTERS],
-                answer_command(run, question.name), link,
-            )  # fmt: skip
+            text, command = question.question[:MAX_CHARACTERS], answer_command(run, question.name)
+            title = f"{question.agent} asks a question"
+            yield tell("question", question.name, title, text, command)
     if verdict.approvals or any(not question.answer for question in verdict.questions):
         return
     stop = f"{verdict.stop.reason}: {verdict.stop.detail}"[:MAX_CHARACTERS]
     tail, show = verdict.digest[:16], f"diffcourt show {run}"
     if verdict.verdict == "block":
         why = "; ".join(verdict.reasons)[:MAX_CHARACTERS]
-        yield Notification(
-            f"{run}/blocked/{tail}", "blocked", run, "A change is blocked", why, show, link
-        )
+        yield tell("blocked", tail, "A change is blocked", why, show)
     if verdict.stop.reason == "budget":
         command = raise_limit_command(run, verdict.stop.detail)
-        title = "A review stopped at a limit"
-        yield Notification(f"{run}/budget/{tail}", "budget", run, title, stop, command, link)
+        yield tell("budget", tail, "A review stopped at a limit", stop, command)
     elif verdict.status == "incomplete" and verdict.stop.reason != "cancelled":
         gaps = sum(skip.gap for skip in verdict.skipped)
         text = f"{count_noun(gaps, 'gap')}; {stop}"
-        title = "A review is incomplete"
-        yield Notification(f"{run}/incomplete/{tail}", "incomplete", run, title, text, show, link)
+        yield tell("incomplete", tail, "A review is incomplete", text, show)
 
 
 def link_to(run_id: str, environment: Mapping[str, str]) -> str:

@@ -187,7 +187,8 @@ async def _fill(found: RunSummary, store: RunStore, run: RunMeta) -> None:
         if row is None and not is_program_run(run):
             found.limits = await read_limits(run.run_id, review_options(run), rows)
     found.change = _change_of(found, run)
-    found.state = _state_of(found, run, finished=row is not None)
+    unfinished = "waiting" if found.waiting else "interrupted"
+    found.state = "finished" if row else "running" if run.writer else unfinished
 
 
 def _branch_of(body: Mapping[str, Any]) -> str:
@@ -207,14 +208,6 @@ def _change_of(found: RunSummary, run: RunMeta) -> str:
     return (
         f"{given['base']}..{given['head'] or 'HEAD'}" if given["base"] else given["head"] or "HEAD"
     )
-
-
-def _state_of(found: RunSummary, run: RunMeta, *, finished: bool) -> str:
-    if run.writer and not finished:
-        return "running"
-    if finished:
-        return "finished"
-    return "waiting" if found.waiting else "interrupted"
 
 
 _known: dict[str, Mapping[str, float]] = {}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from orchestrator.data_directories import read_table
 from orchestrator.engine.types import Rubric
 from orchestrator.report.terminal_escaping import emit, emit_line, escape_unprintable
 from orchestrator.report.text_layout import format_duration
@@ -22,6 +23,8 @@ from orchestrator.tuning.statistics.confidence_intervals import (
 
 if TYPE_CHECKING:
     from orchestrator.app.rubric_scoring.item_judge_session import Progress
+
+_SENTENCES: Mapping[str, str] = read_table(__file__, "scoring.yaml")
 
 
 def describe_usd(usd: float | None) -> str:
@@ -74,29 +77,23 @@ def describe_change(found: RubricComparison) -> str:
     """The change of kappa with its interval, as a sentence."""
     paired = found.comparison
     before, after = (format_statistic(x.value) for x in (paired.before, paired.after))
-    low, high = format_change(paired.change.low), format_change(paired.change.high)
-    return (
-        f"Agreement with people (kappa) is {before} with A and {after} with B: "
-        f"{format_change(paired.change.value)} (95% CI {low} to {high})."
+    low, change, high = map(
+        format_change, (paired.change.low, paired.change.value, paired.change.high)
     )
+    told = {"before": before, "after": after, "change": change, "low": low, "high": high}
+    return _SENTENCES["change"].format(**told)
 
 
 def describe_power(found: RubricComparison) -> str:
     """What these labels can prove, and how many it takes, in sentences."""
     if found.groups < 3:
-        return "An interval needs labeled items of at least 3 groups; 30 groups are a good start."
-    text = (
-        "With 80% power these labels prove a change of "
-        f"{format_statistic(found.smallest_detectable)}."
-    )
-    if found.labels_needed is not None:
-        text += (
-            f" If A and B are equally good, about {found.labels_needed:,} labels show that B is no "
-            f"worse by {format_statistic(found.margin)}."
-        )
-    if found.labels_for_change is not None and abs(found.comparison.change.value) >= 0.01:
-        change = format_change(found.comparison.change.value)
-        text += f" A true change of {change} takes about {found.labels_for_change:,}."
+        return _SENTENCES["few_groups"]
+    text = _SENTENCES["power"].format(format_statistic(found.smallest_detectable))
+    if (needed := found.labels_needed) is not None:
+        text += _SENTENCES["labels_needed"].format(needed, format_statistic(found.margin))
+    change, needed = found.comparison.change.value, found.labels_for_change
+    if needed is not None and abs(change) >= 0.01:
+        text += _SENTENCES["labels_for_change"].format(format_change(change), needed)
     return text
 
 
@@ -135,29 +132,22 @@ def _price(usd: float | None) -> str:
 def describe_jury(found: Jury) -> str:
     """Agreement among judges, and how many independent ones they are worth."""
     worth = "n/a, since none errs" if found.independent is None else found.independent.format(1)
-    return (
-        f"judges among themselves: alpha {format_interval(found.between)}; "
-        f"{len(found.judges)} judges are worth {worth} independent ones"
-    )
+    between = format_interval(found.between)
+    return _SENTENCES["jury"].format(between, len(found.judges), worth)
 
 
 def describe_cascade(one: Cascade) -> str:
     """What a cascade asks, costs and gives."""
     proof = "proven no worse" if one.comparison.change.low > -MARGIN else "not proven no worse"
-    return (
-        f"{one.cheap}, and {one.dear} where the total is within {one.within:.3g} of the threshold: "
-        f"asks for {one.asked:.0%} of items, {_price(one.usd)} per item, saves {one.saved:.0%} of "
-        f"{one.dear}; kappa {format_interval(one.comparison.after)}, minus that of {one.dear} "
-        f"{one.comparison.change.format()}: {proof} by {MARGIN:g}; "
-        f"rubric score --within {math.ceil(one.within * 1000) / 1000:g}"
-    )
+    after, change = format_interval(one.comparison.after), one.comparison.change.format()
+    told = {"price": _price(one.usd), "after": after, "change": change, "proof": proof}
+    within = math.ceil(one.within * 1000) / 1000
+    return _SENTENCES["cascade"].format(one=one, margin=MARGIN, within=within, **told)
 
 
 def conclude_jury(found: Jury) -> str:
     """Whether a cascade pays, in a sentence."""
     best = max((one for one in found.cascades if one.proven), key=lambda x: x.saved, default=None)
     if best is not None:
-        return f"asking {best.dear} only where {best.cheap} is unsure saves {best.saved:.0%} of it"
-    if found.cascades:
-        return "no cascade is proven to save anything at equal agreement"
-    return "no cascade was tried: it takes 30 labeled items of 10 groups, and costs that differ"
+        return _SENTENCES["pays"].format(one=best)
+    return _SENTENCES["none_pays" if found.cascades else "none_tried"]
