@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
+from diffchecks.data_files import read_map
 from diffchecks.file_patterns import suffix_of
 from diffchecks.jobs import SideJob
 from diffchecks.packed_files import read_file
@@ -96,6 +97,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
         edits: a fix in its file; empty: the reporter has none.
         from_request: a value from a request reaches it.
         in_use: its file is no test, whatever its name: other code imports it.
+        in_tests: only tests run its place, whatever the name of its file.
     """
 
     code: str
@@ -117,6 +119,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     edits: tuple[Edit, ...] = ()
     from_request: bool = False
     in_use: bool = False
+    in_tests: bool = False
 
     def __post_init__(self) -> None:
         if self.end_line < self.line:
@@ -205,6 +208,15 @@ class Source:
         """The name's ending in lower case, with its dot; empty when it has none."""
         return suffix_of(self.name)
 
+    @cached_property
+    def test_lines(self) -> list[range]:
+        """The lines that only tests run, such as those of modules with ``#[cfg(test)]``."""
+        tests, text = read_map("maps.yaml", "tests_inside").get(self.suffix), self.text
+        return [
+            range(text.count("\n", 0, part.start()) + 1, text.count("\n", 0, part.end()) + 2)
+            for part in (re.finditer(tests, text) if tests else ())
+        ]
+
     @property
     def is_illustrative(self) -> bool:
         """Whether its values are likely made up: a test, a sample or a document, by its path."""
@@ -268,7 +280,10 @@ def _check_file(
 ) -> None:
     found: list[RawFinding] = []
     try:
-        found.extend(look(Source(path, read(root, path))))
+        source = Source(path, read(root, path))
+        for finding in look(source):
+            in_tests = any(finding.line in lines for lines in source.test_lines)
+            found.append(replace(finding, in_tests=True) if in_tests else finding)
     except Gap as gap:
         reply.gaps[path] = str(gap)
     except NotApplicable:

@@ -21,18 +21,12 @@ from diffchecks.path_kinds import path_kinds
 from diffchecks.script_languages import script_language
 
 _TABLE = "executed_files.yaml"
-_ITSELF = re.compile(r"\bsys\.executable\s*,\s*(?:[\"']-\w+[\"'],\s*)*[^\n,]*\Z")
-_ASSIGNED = read_patterns("executed_files")["assigned"]
-_TEXT = re.compile(r"\.(?:txt|md|rst|[ct]sv|dat|log|cfg|ini|conf|xml|html|json|ya?ml)")
+_PATTERNS = read_patterns("executed_files")
 _SHELL_SUFFIXES: Final = frozenset(
     ["", "sh", "bash", "zsh", "ksh", "mk", "just", "yml", "yaml", "json"]
 )
-_TOKEN = re.compile(r"[\w.+-]+")
-_COMMENT = re.compile(r"\s*(?:#(?!\s*include\b|!)|//|\*|--\s)")
 _LOOKED_UP = 20  # variables with names of files; each is searched for in the whole program
 _MAX_LINE_LENGTH = 2000  # characters of a line; longer ones are minified code, whose names differ
-_SETTING = read_patterns("executed_files")["setting"]
-_SUBSTITUTION = re.compile(r"\$\(|`|<\(|\$\{[\w-]+\s")
 
 PROGRAMS = Files((*file_names("source_code"), *file_names("with_programs")))
 """What may run another file."""
@@ -72,7 +66,7 @@ def run(job: ExecutedFilesJob) -> CheckReply:
             text = decode_text(read(job.head_root, program))
         except Gap:
             continue  # reported by the analyzers that read it
-        tokens = by_token.keys() & set(_TOKEN.findall(text))
+        tokens = by_token.keys() & set(_PATTERNS["token"].findall(text))
         named = [path for token in sorted(tokens) for path in by_token[token]]
         left = [path for path in named if path not in gaps and path != program]
         for path, language, line in _executions(program, text, left):
@@ -99,7 +93,7 @@ def _as_text(root: str, path: str) -> bytes | None:
 
 def _token(path: str) -> str:
     """The part of a file's name by which programs are searched for it."""
-    return str((_TOKEN.findall(PurePosixPath(path).name) or [""])[-1])
+    return str((_PATTERNS["token"].findall(PurePosixPath(path).name) or [""])[-1])
 
 
 def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str, str, int]]:
@@ -116,10 +110,10 @@ def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str
         for number in places.get(_token(path), ()):
             line = lines[number]
             found = word.search(line[:_MAX_LINE_LENGTH])
-            if found is None or _COMMENT.match(line):
+            if found is None or _PATTERNS["comment"].match(line):
                 continue
             how = _run_by(language, path, line[: found.start()])
-            if not how and looked_up < _LOOKED_UP and _ASSIGNED.match(line):
+            if not how and looked_up < _LOOKED_UP and _PATTERNS["assigned"].match(line):
                 looked_up += 1
                 how = _later(language, path, line, lines)
             if how:
@@ -131,7 +125,7 @@ def _places(lines: list[str], tokens: Set[str]) -> dict[str, list[int]]:
     """The lines, from 0, that have each token."""
     places = defaultdict[str, list[int]](list)
     for number, line in enumerate(lines):
-        for token in tokens & set(_TOKEN.findall(line)):
+        for token in tokens & set(_PATTERNS["token"].findall(line)):
             places[token].append(number)
     return places
 
@@ -154,7 +148,7 @@ def _reader(language: str) -> re.Pattern[str] | None:
 
 def _run_by(language: str, path: str, before: str) -> str:
     """In which language a line runs a file, by what precedes its name; empty: it does not."""
-    if _ITSELF.search(before):
+    if _PATTERNS["itself"].search(before):
         return "py"
     for started in filter(None, (re.search(way, before) for way in read_yaml(_TABLE)["started"])):
         if started["program"] not in {".", "source", "include"} or language in _SHELL_SUFFIXES:
@@ -168,13 +162,13 @@ def _run_by(language: str, path: str, before: str) -> str:
         return ""  # a common word, which names many things
     # Bundlers give data to `require`, and C includes lists under names of their own.
     is_data = language == "js" and any_of(_TABLE, "data").fullmatch(suffix)
-    is_list = language == "c" and not _TEXT.fullmatch(suffix)
+    is_list = language == "c" and not _PATTERNS["text"].fullmatch(suffix)
     return "" if is_data or is_list else language
 
 
 def _later(language: str, path: str, line: str, lines: list[str]) -> str:
     """The language, where a line gives the file's name to a variable that another line runs."""
-    assigned, reader = _ASSIGNED.match(line), _reader(language)
+    assigned, reader = _PATTERNS["assigned"].match(line), _reader(language)
     if assigned is None or reader is None or language == "c":
         return ""
     word = re.compile(rf"(?<!\w){re.escape(assigned['name'])}(?!\w)")
@@ -190,4 +184,5 @@ def _later(language: str, path: str, line: str, lines: list[str]) -> str:
 def _only_sets_variables(data: bytes) -> bool:
     """Whether a file that a shell or make reads does nothing but set variables, to constants."""
     text = decode_text(data)
-    return _SUBSTITUTION.search(text) is None and all(map(_SETTING.fullmatch, text.split("\n")))
+    sets = all(map(_PATTERNS["setting"].fullmatch, text.split("\n")))
+    return sets and _PATTERNS["substitution"].search(text) is None

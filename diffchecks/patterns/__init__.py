@@ -24,7 +24,7 @@ from diffchecks.check_io import (
     Source,
     check_files,
 )
-from diffchecks.data_files import read_map, read_names
+from diffchecks.data_files import read_map, read_names, read_patterns
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.flows import find_flows, join
 from diffchecks.jobs import PatternsJob
@@ -64,11 +64,10 @@ _SHOWN = 3  # lines of a match that identify it, since a call may span a whole p
 _NAMED_LINES = 3  # in a message
 _NAMED = 60  # maximum characters of a value in a message
 
+_PATTERNS = read_patterns("patterns")
 _REMOTE_SCRIPT = "-remote-script"
-_PHP_TAG = "<?"
 _BATS_TEST = re.compile(rb"^([ \t]*)@test[ \t].*\{[ \t]*$", re.MULTILINE)  # a function of the shell
 _PAGES = frozenset({".html", ".htm", ".xhtml", ".jsp", ".jspf"})
-_MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
 
 
 def run(job: PatternsJob) -> CheckReply:
@@ -117,7 +116,7 @@ def programs_in(source: Source) -> list[Source]:
     elif source.suffix.startswith(".jsp"):
         programs = [("java", extract_jsp(source.text))] if "<%" in source.text else []
     elif source.suffix == ".ejs":
-        if _MAKES_OTHER_FILES.search(source.name):
+        if _PATTERNS["makes_other_files"].search(source.name):
             return []  # most of it is in an unsupported language
         programs = [("js", extract_ejs(source.text))]
     elif source.name.endswith(".blade.php"):
@@ -143,7 +142,7 @@ def _whole_program(source: Source) -> Source:
     path = f"{source.path}.{script}" if script else source.path
     if path.endswith(".bats"):
         return Source(f"{source.path}.sh", _BATS_TEST.sub(rb"\1t() {", source.data))
-    if path.endswith((".php", ".phtml")) and _PHP_TAG in source.text:
+    if path.endswith((".php", ".phtml")):
         return Source(path, extract_php(source.text).encode("utf-8", "surrogateescape"))
     if source.suffix == ".tf":
         text = insert_constants(source.text)
@@ -292,29 +291,24 @@ def _judged(
     )
 
 
-_CONSTANT_BLOCK = re.compile(r"(?P<locals>locals)\s*\{|variable\s+\"(?P<variable>\w+)\"\s*\{")
-_LITERAL = r"(?P<value>\"[^\"$%\\]*\"|\[[^\[\]{}$%]*\]|true|false|\d+)[ \t]*(?:#.*|//.*)?"
-_CONSTANT = re.compile(rf"\s*(?P<name>\w+)\s*=\s*{_LITERAL}")
-_CONSTANT_NAME = re.compile(r"(?<![\w.\"{])(?P<name>(?:local|var)\.\w+)(?![\w.\[]|\s*[?(])")
-
-
 def insert_constants(text: str) -> str:
     """The file with locals, and defaults of variables, in place of their names."""
     constants = dict(_constants(text.split("\n")))
     if not constants:
         return text
-    return _CONSTANT_NAME.sub(lambda found: constants.get(found["name"], found["name"]), text)
+    name = _PATTERNS["constant_name"]
+    return name.sub(lambda found: constants.get(found["name"], found["name"]), text)
 
 
 def _constants(lines: list[str]) -> Iterator[tuple[str, str]]:
     """The names and values of constants that are written in one line."""
     prefix, variable = "", ""
     for line in lines:
-        if block := _CONSTANT_BLOCK.match(line):
+        if block := _PATTERNS["constant_block"].match(line):
             prefix, variable = ("local.", "") if block["locals"] else ("var.", block["variable"])
         elif line.startswith("}"):
             prefix = ""
-        elif prefix and (found := _CONSTANT.fullmatch(line)):
+        elif prefix and (found := _PATTERNS["constant"].fullmatch(line)):
             if not variable:
                 yield prefix + found["name"], found["value"]
             elif found["name"] == "default":

@@ -1,22 +1,15 @@
 """Commands in settings: npm's scripts, editors' tasks, hooks, units, cron, processes, recipes."""
 
 import json
-import re
 
 from diffchecks.data_files import read_patterns
 
-_FILES = read_patterns("configured_commands")["files"]
-_TIME = re.compile(r"\s*(?:@\w+|(?:[\d*,/-]+\s+){4}[\w*,/-]+)\s+")
-_USER = re.compile(r"[a-z_][\w-]*\s+(?=(?:/\S*/)?(?:curl|wget|bash|sh|eval|nc|echo)\s)")
-_KEY = re.compile(r"""\s*(?:-\s*)?(?:"[^"]*"|'[^']*'|[\w.-]+)\s*[:=]\s*|\s*-\s+""")
-_JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_MAY_HARM = re.compile(r"[|<>]|\b(?:eval|nc|curl|wget)\b")
-_SHELL_C = re.compile(r"\A(?:/\S*/)?(?:bash|dash|zsh|sh)\s+-\w*c\s+([\"'])(.*)\1\Z")
+_PATTERNS = read_patterns("configured_commands")
 
 
 def has_configured_commands(path: str) -> bool:
     """Whether a file of that path configures commands."""
-    return _FILES.search(path) is not None
+    return _PATTERNS["files"].search(path) is not None
 
 
 def extract_configured_commands(path: str, text: str) -> str:
@@ -31,7 +24,7 @@ def extract_configured_commands(path: str, text: str) -> str:
 
 def _strings(line: str) -> list[str]:
     """All strings of a line of JSON, which may hold the whole file."""
-    return [_unescape(text) for text in _JSON_STRING.findall(line)]
+    return [_unescape(text) for text in _PATTERNS["json_string"].findall(line)]
 
 
 def _unescape(text: str) -> str:
@@ -42,21 +35,21 @@ def _unescape(text: str) -> str:
 
 
 def _cron_command(line: str) -> list[str]:
-    start = _TIME.match(line)
+    start = _PATTERNS["time"].match(line)
     value = line[start.end() :] if start else ""
-    return [value[user.end() :] if (user := _USER.match(value)) else value]
+    return [value[user.end() :] if (user := _PATTERNS["user"].match(value)) else value]
 
 
 def _value(line: str) -> list[str]:
     """The value of a line of YAML or of a unit."""
-    start = _KEY.match(line)
+    start = _PATTERNS["key"].match(line)
     value = line[start.end() :].strip() if start else ""
     quoted = value[:1] in {'"', "'"} and value[-1:] == value[:1]
     return [value[1:-1] if quoted else value]
 
 
 def _command(value: str) -> str:
-    inner = _SHELL_C.match(value)
+    inner = _PATTERNS["shell_c"].match(value)
     value = inner[2] if inner else value
     # Only what could do harm: a pipeline, redirection or download. Others are names and versions.
-    return value if " " in value and _MAY_HARM.search(value) else ""
+    return value if " " in value and _PATTERNS["may_harm"].search(value) else ""

@@ -25,6 +25,7 @@ QUERY = "import m from 'mongoose';\nasync function f() {\n  User.deleteMany(q);\
 UPDATE = "<?php\nforeach ($a as $b) { DB::update(\"UPDATE t SET a = '{$b}'\"); }\n"
 ACTION = "  def a\n    1\n  end\n"
 SHELL = "const { exec } = require('child_process');\nfunction f(c) {\n  exec(c);\n}\n"
+PANIC = 'fn f(req: HttpRequest) { let t = req.headers().get("auth").unwrap(); }'
 POM = "<project><groupId>g</groupId><artifactId>{}</artifactId>{}<version>{}</version></project>\n"
 PARENT = (
     "\n<parent><groupId>g</groupId><artifactId>r</artifactId>\n<version>1.0</version></parent>\n"
@@ -100,6 +101,13 @@ QUIET = {
         {
             "pom.xml": POM.format("r", "", "2-SNAPSHOT"),
             "a/pom.xml": POM.format("a", PARENT.replace("1.0", "2-SNAPSHOT"), "2-SNAPSHOT"),
+        },
+    ),
+    "a request that a test makes in a file of the product": (
+        {},
+        {
+            "src/a.rs": f"fn g() {{}}\n\n#[cfg(test)]\nmod tests {{\n    use super::*;\n\n    {PANIC}\n}}\n",
+            "src/b.rs": f"#[tokio::test]\nasync {PANIC}\n",
         },
     ),
     "a query that is only compiled": ({}, {"test/types/q.test.ts": QUERY}),
@@ -264,6 +272,10 @@ TWINS = {
         {"a/c.rb": f"class C\n{ACTION}end\n"},
     ),
     "sql-built": ({}, {"database/a.php": UPDATE}),
+    "request-panics": (
+        {},
+        {"src/a.rs": f"#[cfg(test)]\nmod tests {{\n    fn g() {{}}\n}}\n\n{PANIC}\n"},
+    ),
     "not-awaited": ({}, {"A.cs": WORK.format("async ()")}),
     "unsafe-replacement": (
         {"r.ts": "const r = router({ all: protectedProcedure.query(f) });\n"},
