@@ -1,6 +1,7 @@
 """Statistics as a short text for a terminal, and as CSV."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from msgspec import to_builtins
@@ -8,10 +9,10 @@ from rich.cells import cell_len
 
 from orchestrator.app.statistics.statistics_document import Figures, Grouping, Statistics, rows_by
 from orchestrator.data_directories import read_table
+from orchestrator.report.page_templates import new_text_environment
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import TextLayout, format_duration, pad
 from orchestrator.tuning.file_formats.text_files import write_csv
-from orchestrator.wording import count_noun
 
 LISTED = 10
 NAME = 30
@@ -55,74 +56,22 @@ def render_statistics(statistics: Statistics, width: int = 80) -> str:
     return "\n".join(lines) + "\n"
 
 
-def overview(statistics: Statistics) -> Iterator[tuple[str, list[str]]]:
-    """The lines of the overview: a label and its parts."""
-    total = statistics.total
-    since = f"since {statistics.since[:10]}" if statistics.since else ""
-    yield "Reviews", [f"{total.reviews:,} {since}".strip(), *_states(total)]
-    if total.runs > total.reviews:
-        yield "Programs", [f"{count_noun(total.runs - total.reviews, 'run')} by the library"]
-    if not total.runs:
-        return
-    # Code computed it: it is no approval.
-    names = {"merge": "nothing or minor"}
-    verdicts = {names.get(name, name): count for name, count in total.verdicts.items()}
-    stops = {reason: count for reason, count in total.stops.items() if reason != "done"}
-    stopped = [f"{count:,} stopped by {why}" for why, count in stops.items()]
-    yield "Verdicts", [*_counted(verdicts), *stopped]
-    yield "Tasks", list(_tasks(total))
-    refused = sum(total.tool_refusals.values())
-    calls = [f"{total.tool_calls:,} calls", f"{percent(total.tool_error_rate)} failed"]
-    yield "Tools", [*calls, f"{refused:,} refused" if refused else ""]
-    if total.input_tokens:
-        cached = f"{tokens(total.input_tokens)} in, {percent(total.cache_share)} of it cached"
-        out, each = tokens(total.output_tokens), tokens(total.tokens_per_finding)
-        yield "Tokens", [cached, f"{out} out", f"{each} a finding"]
-        review, task = dollars(total.usd_per_review), dollars(total.usd_per_task)
-        yield "Cost", [dollars(total.usd), f"{review} a review", f"{task} a task"]
-    yield "Time", list(_times(total))
-    findings = total.findings
-    became = [f"{getattr(findings, name):,} {name}" for name in _FATES if getattr(findings, name)]
-    yield "Findings", [f"{findings.found:,}", *became]
-    if total.resumes:
-        yield "Resumed", [f"{total.resumes:,}, {total.resumes_ended:,} of them to the end"]
-    if total.guard_blocks:
-        blocks = sum(total.guard_blocks.values())
-        yield "Guards", [count_noun(blocks, "block"), *_counted(total.guard_blocks)]
-
-
 _FATES = ("open", "fixed", "dismissed", "waived")
 
 
-def _states(total: Figures) -> list[str]:
-    if not total.reviews:
-        return []
-    parts = [f"{total.complete:,} complete ({percent(total.completion)})"]
-    names = ("incomplete", "interrupted", "cancelled", "waiting", "running")
-    return parts + [f"{count:,} {name}" for name in names if (count := getattr(total, name))]
+@cache
+def _macros() -> Any:
+    known = {"percent": percent, "dollars": dollars, "tokens": tokens, "span": duration}
+    made = new_text_environment("orchestrator.report", **known, fates=_FATES)
+    return made.get_template("overview.txt").module
 
 
-def _counted(counts: Mapping[str, int]) -> list[str]:
-    return [f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items()]
-
-
-def _tasks(total: Figures) -> Iterator[str]:
-    yield f"{total.tasks:,}"
-    if total.steps_per_task is not None:
-        yield f"{total.steps_per_task:.1f} steps each"
-    if total.loops_cut:
-        yield f"{count_noun(total.loops_cut, 'loop')} cut ({percent(total.loop_share)})"
-    for stage, rate in total.escalation_rates.items():
-        yield f"{percent(rate)} escalated to {stage}"
-    if total.person_asked:
-        yield f"a person asked in {percent(total.person_share)} of reviews"
-
-
-def _times(total: Figures) -> Iterator[str]:
-    yield f"p50 {duration(total.review_seconds.p50)}, p95 {duration(total.review_seconds.p95)}"
-    if total.input_tokens:
-        yield f"model calls p95 {duration(total.model_seconds.p95)}"
-    yield f"tool calls p95 {duration(total.tool_seconds.p95)}"
+def overview(statistics: Statistics) -> Iterator[tuple[str, list[str]]]:
+    """The lines of the overview: a label and its parts."""
+    for line in str(_macros().overview(statistics)).split("\n"):
+        label, *parts = line.split("\t")
+        if label:
+            yield label, parts
 
 
 def _number(value: float | None) -> str:

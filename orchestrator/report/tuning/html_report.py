@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from orchestrator.report.page_templates import PageSection, new_environment, render_document
 from orchestrator.report.tuning import charts, label_reports, scoring_text, text_report
+from orchestrator.report.tuning.scoring_text import SENTENCES
 from orchestrator.tuning.evaluation import Evaluation
 from orchestrator.tuning.jury import Jury
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate
@@ -112,18 +113,11 @@ def render_tuning_page(
 
 def _conclude(result: TuningResult) -> Conclusion:
     shares = [_share_agreed(matrix) for matrix in result.confusion or ()]
-    if result.proven:
-        sentence = "On items that it was not fitted to, the new rubric decides better than the old."
-    elif not shares:
-        sentence = "These labels do not allow a new rubric, so nothing was changed."
-    else:
-        sentence = "No new rubric is proven to be better, so the old one stays."
+    outcome = "proven" if result.proven else "not_proven" if shares else "refused"
+    sentence = SENTENCES[outcome]
     if shares and not result.plan.objective.uses_costs:
         old, new = shares
-        who = "It" if result.proven else "The new one"
-        sentence += (
-            f" {who} decides as people do in {new:.0f} of 100 cases, the old one in {old:.0f}."
-        )
+        sentence += SENTENCES["shares"].format("It" if result.proven else "The new one", new, old)
     return Conclusion(result.proven, sentence, (*result.reasons, *result.notes))
 
 
@@ -143,15 +137,9 @@ def render_comparison_page(found: RubricComparison, title: str) -> str:
 
 
 def _conclude_comparison(found: RubricComparison) -> Conclusion:
-    sentence = {
-        "better": "B decides as people do more often than A.",
-        "no worse": "B decides as people do about as often as A: if it is worse at all, then so "
-        "little that it does not matter.",
-        "worse": "B decides as people do less often than A.",
-        "unknown": "These labels do not show which of the two decides as people do more often.",
-    }[found.outcome]
     trusted = {"better": True, "no worse": True, "worse": False, "unknown": None}[found.outcome]
-    return Conclusion(trusted, sentence, [scoring_text.describe_change(found), *found.in_sample])
+    reasons = [scoring_text.describe_change(found), *found.in_sample]
+    return Conclusion(trusted, SENTENCES[found.outcome], reasons)
 
 
 def render_jury_page(found: Jury, title: str) -> str:
@@ -203,14 +191,10 @@ def render_result_page(
     reasons = [*warnings, *filter(None, [found.in_sample])]
     if isinstance(found, DisagreementReport):
         own = disagreement_sections(found)
-        reasons.append(
-            f"Kappa {format_interval(found.kappa)}, on {count_noun(found.items, 'item')}"
-        )
+        items, kappa = count_noun(found.items, "item"), format_interval(found.kappa)
+        reasons.append(SENTENCES["kappa"].format(kappa, items))
         if found.revised:
-            reasons.append(
-                f"{count_noun(found.revised, 'label')} revised: look again also at items on which "
-                "both agree, or the agreement is overstated"
-            )
+            reasons.append(SENTENCES["revised"].format(count_noun(found.revised, "label")))
     elif isinstance(found, Drift):
         own = drift_sections(found)
     else:

@@ -24,7 +24,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
 if TYPE_CHECKING:
     from orchestrator.app.rubric_scoring.item_judge_session import Progress
 
-_SENTENCES: Mapping[str, str] = read_table(__file__, "scoring.yaml")
+SENTENCES: Mapping[str, str] = read_table(__file__, "sentences.yaml")
 
 
 def describe_usd(usd: float | None) -> str:
@@ -81,19 +81,19 @@ def describe_change(found: RubricComparison) -> str:
         format_change, (paired.change.low, paired.change.value, paired.change.high)
     )
     told = {"before": before, "after": after, "change": change, "low": low, "high": high}
-    return _SENTENCES["change"].format(**told)
+    return SENTENCES["change"].format(**told)
 
 
 def describe_power(found: RubricComparison) -> str:
     """What these labels can prove, and how many it takes, in sentences."""
     if found.groups < 3:
-        return _SENTENCES["few_groups"]
-    text = _SENTENCES["power"].format(format_statistic(found.smallest_detectable))
+        return SENTENCES["few_groups"]
+    text = SENTENCES["power"].format(format_statistic(found.smallest_detectable))
     if (needed := found.labels_needed) is not None:
-        text += _SENTENCES["labels_needed"].format(needed, format_statistic(found.margin))
+        text += SENTENCES["labels_needed"].format(needed, format_statistic(found.margin))
     change, needed = found.comparison.change.value, found.labels_for_change
     if needed is not None and abs(change) >= 0.01:
-        text += _SENTENCES["labels_for_change"].format(format_change(change), needed)
+        text += SENTENCES["labels_for_change"].format(format_change(change), needed)
     return text
 
 
@@ -133,7 +133,7 @@ def describe_jury(found: Jury) -> str:
     """Agreement among judges, and how many independent ones they are worth."""
     worth = "n/a, since none errs" if found.independent is None else found.independent.format(1)
     between = format_interval(found.between)
-    return _SENTENCES["jury"].format(between, len(found.judges), worth)
+    return SENTENCES["jury"].format(between, len(found.judges), worth)
 
 
 def describe_cascade(one: Cascade) -> str:
@@ -142,12 +142,12 @@ def describe_cascade(one: Cascade) -> str:
     after, change = format_interval(one.comparison.after), one.comparison.change.format()
     told = {"price": _price(one.usd), "after": after, "change": change, "proof": proof}
     within = math.ceil(one.within * 1000) / 1000
-    return _SENTENCES["cascade"].format(one=one, margin=MARGIN, within=within, **told)
+    return SENTENCES["cascade"].format(one=one, margin=MARGIN, within=within, **told)
 
 
 def conclude_jury(found: Jury) -> str:
     """Whether a cascade pays, in a sentence."""
     best = max((one for one in found.cascades if one.proven), key=lambda x: x.saved, default=None)
     if best is not None:
-        return _SENTENCES["pays"].format(one=best)
-    return _SENTENCES["none_pays" if found.cascades else "none_tried"]
+        return SENTENCES["pays"].format(one=best)
+    return SENTENCES["none_pays" if found.cascades else "none_tried"]

@@ -11,6 +11,7 @@ from orchestrator.report.page_templates import new_text_environment, render_line
 from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.text_layout import TextLayout
 from orchestrator.report.tuning import label_reports, scoring_text
+from orchestrator.report.tuning.scoring_text import SENTENCES
 from orchestrator.tuning.evaluation import Evaluation
 from orchestrator.tuning.fitting.cross_validation import extrapolate_learning_curve
 from orchestrator.tuning.judge_reliability import (
@@ -148,10 +149,8 @@ def list_checks(result: TuningResult) -> list[tuple[str, str, str]]:
         what = check.reason
         if check.comparison is not None:
             change = apply_sign(check.comparison.change, sign_of(result))
-            what = (
-                f"{format_change(change.value)} "
-                f"[{format_change(change.low)}, {format_change(change.high)}]"
-            )
+            what, *ends = map(format_change, (change.value, change.low, change.high))
+            what += f" [{', '.join(ends)}]"
         rows.append((escape_unprintable(check.name), what, _OUTCOMES[check.outcome]))
     return rows
 
@@ -162,15 +161,11 @@ def describe_more_labels(result: TuningResult) -> str:
     curve = list(result.learning_curve)
     here, twice = (extrapolate_learning_curve(curve, n) for n in (labeled, 2 * labeled))
     if here is None or twice is None:
-        text = "The curve does not rise; more labels would mainly narrow the intervals."
+        text = SENTENCES["flat_curve"]
     else:
-        text = f"Expected with twice the labels ({2 * labeled:,}): {format_change(twice - here)}."
-    if result.labels_needed is not None:
-        text += (
-            f" If the gain is as estimated, about {result.labels_needed:,} labels would prove it "
-            "with a probability of 80%."
-        )
-    return text
+        text = SENTENCES["twice"].format(2 * labeled, format_change(twice - here))
+    needed = result.labels_needed
+    return text if needed is None else text + SENTENCES["labels_prove"].format(needed)
 
 
 def describe_flip_sides(flip: Flip) -> tuple[str, str]:
@@ -188,9 +183,9 @@ def describe_flip_count(result: TuningResult) -> str:
 def describe_detectable_drop(drop: float | None) -> str:
     """The power of a gate, in words."""
     if drop is None:
-        return "these labels are too few to find any drop in kappa with a probability of 80%"
+        return SENTENCES["no_power"]
     least = "less than .01" if drop < 0.01 else format_statistic(drop)
-    return f"a drop in kappa of {least} is found with a probability of 80%"
+    return SENTENCES["power_of_gate"].format(least)
 
 
 def describe_judge_noise(found: Evaluation) -> list[str]:
@@ -200,16 +195,11 @@ def describe_judge_noise(found: Evaluation) -> list[str]:
         lines.append(describe_repeats(found.repeated_scoring, "item"))
     if found.length_correlation is not None:
         strong = abs(found.length_correlation) >= STRONG_LENGTH_BIAS
-        lines.append(
-            f"Length bias: {'strong' if strong else 'weak'} (rank correlation of total and text "
-            f"length within a label {found.length_correlation:+.2f})"
-        )
+        how = "strong" if strong else "weak"
+        lines.append(SENTENCES["length_bias"].format(how, found.length_correlation))
     return lines
 
 
 def describe_repeats(repeats: RepeatedScoring, noun: str) -> str:
     """How much repeated scorings of the same things differ."""
-    return (
-        f"Repeated scoring of {count_noun(repeats.items, noun)}: {repeats.flip_rate:.1%} of pairs "
-        f"decide differently; standard deviation of the total {repeats.total_sd:.3f}"
-    )
+    return SENTENCES["repeats"].format(count_noun(repeats.items, noun), repeats)
