@@ -47,13 +47,18 @@ class FindingKind(Strict, frozen=True):
     categories: tuple[NonEmptyStr, ...] = ()
 
 
-class TrivialReview(Strict, frozen=True):
-    """The tools and the most that the agent of a trivial change has."""
+class ReaderBounds(Strict, frozen=True, kw_only=True):
+    """The most that an agent has whose own limits are higher."""
 
-    tools: tuple[NonEmptyStr, ...]
     turns: PositiveInt
     tool_calls: PositiveInt
     tokens: PositiveInt
+
+
+class TrivialReview(ReaderBounds, frozen=True):
+    """The tools and the most that the agent of a trivial change has."""
+
+    tools: tuple[NonEmptyStr, ...]
 
 
 class EffortFile(Strict, frozen=True):
@@ -63,6 +68,7 @@ class EffortFile(Strict, frozen=True):
     findings: Mapping[NonEmptyStr, FindingKind]
     measures: Mapping[Measure, Mapping[Tier, PositiveInt]]
     test_tokens: PositiveInt
+    beside: ReaderBounds
     trivial: TrivialReview
 
 

@@ -225,6 +225,12 @@ class ReviewState:
         return self.pattern == "team" and self.given.settings.single not in self.focus.shares
 
     @property
+    def beside(self) -> Sequence[str]:
+        """The specialists that read beside the single agent, which reads the whole change."""
+        settings, shares = self.given.settings, self.focus.shares
+        return [name for name in settings.auto.beside if {name, settings.single} <= shares.keys()]
+
+    @property
     def is_trivial(self) -> bool:
         """Whether one agent reviews a change of the tier ``trivial`` in one short call."""
         return self.assignment is not None and self.assignment.tier == "trivial"

@@ -55,9 +55,12 @@ def alone(settings: ReviewSettings) -> ReviewSettings:
 
 
 def judged(settings: ReviewSettings) -> ReviewSettings:
-    """One agent and a judge, whatever the findings decide."""
-    thorough = replace(settings.effort, level="thorough")
-    return replace(alone(settings), judge=True, effort=thorough)
+    """One agent and a judge, who is asked where a file is ``UNREAD``, whatever findings decide."""
+    return replace(alone(settings), judge=True)
+
+
+UNREAD = {"core.bin": b"\x7fELF\0\1\2"}
+"""A file that nobody can read."""
 
 
 def together(settings: ReviewSettings) -> ReviewSettings:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.catalog.effort import Effort
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
 from orchestrator.code_review.findings.verification import check_verdicts
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding, Verdict
 from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError
-from tests.review.push_kit import Branch, alone, judged, said
+from tests.review.push_kit import UNREAD, Branch, alone, judged, said
 from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import facts, scores
 from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply, tool_call_reply
@@ -90,7 +91,8 @@ async def reviewed(
 
     lines = {"generalist": [said(*claims)], "verifier": list(replies), "judge": list(judge)}
     model = ScriptedModel(lines)
-    verdict = await review(change(path, BASE, HEAD), model, adjust=adjust, verifier=True)
+    head = {**HEAD, **UNREAD} if judge else HEAD
+    verdict = await review(change(path, BASE, head), model, adjust=adjust, verifier=True)
     model.finish()
     return verdict
 
@@ -487,17 +489,23 @@ async def test_duplicates_are_joined_and_the_judge_scores_what_is_verified(tmp_p
     assert (found.severity, found.support, verdict.verdict) == ("critical", "verified", "block")
 
 
-@pytest.mark.parametrize(("ruling", "asked"), [(TRUE, False), (FALSE, True)])
-async def test_nobody_judges_an_ordinary_review_that_a_verified_finding_decides(
-    tmp_path: Path, ruling: dict[str, object], asked: bool
+@pytest.mark.parametrize(
+    ("ruling", "effort", "asked"),
+    [(TRUE, "standard", False), (FALSE, "standard", True), (TRUE, "thorough", False)],
+)
+async def test_nobody_judges_a_review_that_a_verified_finding_of_one_who_read_all_decides(
+    tmp_path: Path, ruling: dict[str, object], effort: Effort, asked: bool
 ) -> None:
     lines = {"generalist": [said(claimed())], "verifier": [verifies(ruling)]}
     cited = {"source": "file", "name": "app.py", "quote": LEADS["quote"]}
-    model = ScriptedModel({**lines, "judge": [scores(evidence=[cited])] * asked})
-    verdict = await review(
-        change(tmp_path, BASE, HEAD), model, verifier=True,
-        adjust=lambda settings: replace(alone(settings), judge=True),
-    )  # fmt: skip
+    beside = {"security": [said()]} if effort == "thorough" else {}
+    model = ScriptedModel({**lines, **beside, "judge": [scores(evidence=[cited])] * asked})
+
+    def adjust(settings: ReviewSettings) -> ReviewSettings:
+        chosen = replace(settings.effort, level=effort)
+        return replace(alone(settings), judge=True, pattern="auto", effort=chosen)
+
+    verdict = await review(change(tmp_path, BASE, HEAD), model, verifier=True, adjust=adjust)
     model.finish()
     assert (verdict.confidence is not None) is asked
     assert verdict.verdict == ("needs_changes" if asked else "block")  # that is an analyzer's

@@ -13,7 +13,15 @@ from msgspec.structs import replace
 
 from diffchecks import name_some
 from diffchecks.jobs import ChangedFile
-from orchestrator.catalog.effort import TIER_OF, EffortFile, Measure, Tier, highest, word_finder
+from orchestrator.catalog.effort import (
+    TIER_OF,
+    EffortFile,
+    Measure,
+    ReaderBounds,
+    Tier,
+    highest,
+    word_finder,
+)
 from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.code_review.agent_report_contracts import contract_of_one
 from orchestrator.code_review.change import history
@@ -24,6 +32,7 @@ from orchestrator.code_review.tools.lead_tools import kind_of
 from orchestrator.code_review.tools.path_globs import path_matcher
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.data_directories import read_table
+from orchestrator.engine.types import Bounds
 from orchestrator.wording import count_noun
 
 NAMED = 3
@@ -156,6 +165,23 @@ def has_public_names(part: NumberedFileDiff) -> bool:
     return any(_PUBLIC.match(text) for _, text in changed_lines(part))
 
 
+def limit_beside(state: ReviewState) -> None:
+    """Limit the specialists that read beside the single agent, which covers what they leave."""
+    given, agents = state.given, dict(state.given.catalog.agents)
+    for name in state.beside:
+        spec = agents[name]
+        agents[name] = replace(spec, bounds=_within(spec.bounds, given.catalog.effort.beside))
+    state.given = replace(given, catalog=replace(given.catalog, agents=agents))
+
+
+def _within(bounds: Bounds, most: ReaderBounds) -> Bounds:
+    fewer = {
+        name: min(getattr(bounds, name), getattr(most, name))
+        for name in ReaderBounds.__struct_fields__
+    }
+    return replace(bounds, **fewer)
+
+
 def shrink(state: ReviewState, *, responds: bool) -> None:
     """Limit the review of a trivial change to one agent, which gets little beside the change.
 
@@ -165,10 +191,8 @@ def shrink(state: ReviewState, *, responds: bool) -> None:
     fixes = replace(given.settings.fixes, agent=None)
     settings = replace(given.settings, judge=False, fixes=fixes)
     spec = given.catalog.agents[settings.single]
-    fewer = {name: min(getattr(spec.bounds, name), getattr(most, name))
-             for name in ("turns", "tool_calls", "tokens")}  # fmt: skip
     tools = tuple(name for name in spec.tools if name in {*most.tools, *ANALYZERS})
-    bounds, contract = replace(spec.bounds, **fewer), contract_of_one(responds=responds)
+    bounds, contract = _within(spec.bounds, most), contract_of_one(responds=responds)
     spec = replace(spec, skills=(), tools=tools, bounds=bounds, contract=contract)
     agents = {**given.catalog.agents, settings.single: spec}
     state.given = replace(given, settings=settings, catalog=replace(given.catalog, agents=agents))

@@ -107,19 +107,19 @@ def needs_judge(settings: ReviewSettings, rubric: Rubric) -> bool:
 
 
 def is_decided(state: ReviewState) -> bool:
-    """Whether a finding of the only reader of an ordinary change decides its verdict for certain.
+    """Whether a finding of an agent that read the whole change decides its verdict for certain.
 
     A score says whether to look again. The verdict would stay, and the same model finds no more.
     """
     readers, policy = state.examiners, state.given.catalog.verdict_policy
-    ordinary = state.assignment is not None and state.assignment.tier == "ordinary"
+    alone = state.assignment is not None and not state.is_led
     shown = any(
         outcome_of(one, policy)[0] != "merge" and one.support in {"proven", "verified"}
         for one in state.synthesis.findings
         if set(one.reported_by) & set(readers)
     )
     whole = not any(skip.gap for skip in state.synthesis.skipped)
-    return ordinary and len(readers) == 1 and shown and whole
+    return alone and shown and whole
 
 
 async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:

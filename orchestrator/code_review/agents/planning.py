@@ -256,7 +256,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
         Task(
             spec,
             build_brief(
-                _task_text(state, asked=bool(asked[agent])),
+                _task_text(state, agent, asked=bool(asked[agent])),
                 nonce,
                 base=change.base,
                 head=change.head,
@@ -295,7 +295,7 @@ def _show_questions(tasks: Iterable[PlannedTask], paths: Set[str]) -> list[dict[
     ]
 
 
-def _task_text(state: ReviewState, *, asked: bool) -> str:
+def _task_text(state: ReviewState, agent: str, *, asked: bool) -> str:
     """What a specialist is to do.
 
     Args:
@@ -305,6 +305,8 @@ def _task_text(state: ReviewState, *, asked: bool) -> str:
         return PROMPTS["review_again"]
     if state.is_trivial:
         return PROMPTS["review_trivial"]
+    if agent in state.beside:
+        return PROMPTS["review_beside"]
     return PROMPTS["review_and_answer" if asked else "review"]
 
 

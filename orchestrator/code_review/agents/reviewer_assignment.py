@@ -17,7 +17,12 @@ from msgspec.structs import replace
 from diffchecks.check_io import decode_text
 from diffchecks.python.imported_files import ModuleIndex, scan_imports
 from orchestrator.code_review.agent_report_contracts import PlannedSkip, PlannedTask, ReviewPlan
-from orchestrator.code_review.agents.effort_tiers import decide_tier, has_public_names, shrink
+from orchestrator.code_review.agents.effort_tiers import (
+    decide_tier,
+    has_public_names,
+    limit_beside,
+    shrink,
+)
 from orchestrator.code_review.agents.names_across_files import SEAMS, find_seams
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
@@ -113,6 +118,7 @@ async def assign(
         state.focus.concerned = _concerns(state, diffs, _reviewed(state))
     if decided.tier == "trivial":
         shrink(state, responds=any(call.result.findings for call in calls) or bool(state.carried))
+    limit_beside(state)
     if len({share.role for share in decided.shares}) < len(decided.shares):
         texts = await _texts_of(state, diffs)
         state.seams = find_seams(decided.shares, diffs, texts, find_neighbors(texts))

@@ -24,7 +24,7 @@ from orchestrator.report.formats.markdown import describe_tests
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.proofs.test_prove_finding import PYTEST, TOTAL, UNITTEST, as_method
-from tests.review.push_kit import alone, judged, said
+from tests.review.push_kit import UNREAD, alone, judged, said
 from tests.review.review_kit import PYTEST_ALONE, change, review
 from tests.review.team_kit import facts, scores
 from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply
@@ -183,7 +183,7 @@ async def test_the_judge_sees_what_a_test_predicted_and_what_came(
         seen.extend(facts(request)["findings"])
         return scores()
 
-    repo = change(tmp_path, {"shop.py": BASE, **settings()}, {"shop.py": HEAD})
+    repo = change(tmp_path, {"shop.py": BASE, **settings()}, {"shop.py": HEAD, **UNREAD})
     lines: dict[str, list[ScriptedReply]] = {
         "generalist": [said(claim())], "prover": [writes(written())], "judge": [judge],
     }  # fmt: skip
