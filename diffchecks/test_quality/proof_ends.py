@@ -112,7 +112,7 @@ def require_imports(end: TestEnd) -> None:
     if found:
         raise NoProof(
             f"{LACKS}what base's own tests import ({' '.join(found[-1]).strip()}); "
-            "install or build it where `tests:` of base finds it"
+            "install or build it, or a Python that it runs on, where `tests:` of base finds it"
         )
 
 

@@ -223,7 +223,8 @@ class ReportCorrections(Struct, frozen=True):
         why = await self._why_not(agent, finding, known)
         if not why:
             unprinted = (x for x in finding.ran if not find_run(self.journal, self.nonce, agent, x))
-            return "; ".join(f"no snippet of yours printed {text!r:.200}" for text in unprinted)
+            own = "beyond what its own code holds"
+            return "; ".join(f"no snippet of yours printed {x!r:.200} {own}" for x in unprinted)
         lines = await read_lines(self.workspace, "head", finding.path)
         start = max(1, min(finding.start_line, len(lines)) - SHOWN_AROUND)
         end = min(len(lines), finding.end_line + SHOWN_AROUND, start + MAX_SHOWN_LINES)

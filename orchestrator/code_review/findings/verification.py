@@ -280,6 +280,8 @@ async def _locate(
     workspace: ReviewWorkspace, quoted: QuotedCode, finding: Finding, in_base: bool
 ) -> _Code | str:
     """A quotation at its place, nearest to the finding's, or why it has none."""
+    if quoted.file == RUN_SNIPPET:
+        return "no run of the claim printed its quotation beyond what its own code holds"
     path = await workspace.known_path(quoted.file)
     place = finding.start_line, finding.end_line
     old = {file.path: file.old_path or file.path for file in workspace.change.files}

@@ -245,25 +245,30 @@ async def test_a_package_that_the_tests_lack_is_said_and_not_corrected(
     assert [agent.agent for agent in verdict.agents] == ["generalist", "prover"]
 
 
-@pytest.mark.parametrize("name", ["shop._version", "shop"])
-async def test_where_base_is_not_built_no_prover_is_asked_and_it_is_said_once(
-    namespaces: None, tmp_path: Path, name: str
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("shop._version", "No module named 'shop._version'"), ("old", "SyntaxError: "), ("shop", "")],
+)
+async def test_where_base_does_not_load_no_prover_is_asked_and_it_is_said_once(
+    namespaces: None, tmp_path: Path, name: str, said: str
 ) -> None:
     needs = (
         f"from {name} import (\n    total,\n)\n\nTEXT = '''\nimport nowhere\n'''\n\n\n"
         "def test_shop():\n    assert total([2]) == 2\n"
     )
     found = [written(finding=number) for number in ("F1", "F2")]  # one of them is an analyzer's
-    replies = [writes(*found)] if name == "shop" else []
+    replies = [] if said else [writes(*found)]
     other = {"tests/test_a.py": "def test_a():\n    pass\n"}  # as near, of another name
-    verdict = await reviewed(tmp_path, *replies, base={"tests/test_shop.py": needs, **other})
+    more = {"old.py": "def total(async=1):\n    pass\n"} if name == "old" else {}
+    base = {"tests/test_shop.py": needs, **other, **more}
+    verdict = await reviewed(tmp_path, *replies, base=base)
     asked = [agent.agent for agent in verdict.agents]
     notes = [note for note in verdict.change.notes if "proven by a test" in note]
-    if name == "shop":
+    if not said:
         assert (notes, only(verdict).support) == ([], "proven")
         return
     (note,) = notes
-    assert "lacks what base's own tests import (No module named 'shop._version'" in note
+    assert f"lacks what base's own tests import ({said}" in note
     assert asked == ["generalist"]
 
 
