@@ -69,6 +69,7 @@ class Dialect(Struct, frozen=True, forbid_unknown_fields=True):
         number, word, address: matches in a value whose name says that it is a number or flag, one
         of a few words, or a URL of this site.
         request: a value from the request, matched as a whole.
+        typed: matches in a value that people type, beside those whose name says it everywhere.
         form_token: matches in a form or page that has a CSRF token; None: forms are not checked.
         form_unknown: a tag in a form that may print such a token.
     """
@@ -94,6 +95,7 @@ class Dialect(Struct, frozen=True, forbid_unknown_fields=True):
     word: re.Pattern[str] = re.compile(NOTHING)
     address: re.Pattern[str] = re.compile(NOTHING)
     request: re.Pattern[str] = re.compile(NOTHING)
+    typed: re.Pattern[str] = re.compile(NOTHING)
     form_token: re.Pattern[str] | None = None
     form_unknown: re.Pattern[str] = re.compile(NOTHING)
 

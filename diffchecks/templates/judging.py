@@ -76,7 +76,7 @@ def find_in_page(
             min(last, first + _SHOWN - 1) + 1,
             start - judge.line_starts[first] + 1,
             from_request=judge.comes_with_request(value),
-            confidence=_BY_NAME if kind == "raw" and is_typed(_base(value)) else 1.0,
+            confidence=_BY_NAME if kind == "raw" and judge.is_typed(value) else 1.0,
         )
 
 
@@ -109,7 +109,11 @@ class _Judge:
 
     def comes_with_request(self, value: str) -> bool:
         """Whether a value is from this request, or by its name text from an earlier one."""
-        return self._is_requested(value) or is_typed(_base(value))
+        return self._is_requested(value) or self.is_typed(value)
+
+    def is_typed(self, value: str) -> bool:
+        """Whether people type a value, as its name says."""
+        return is_typed(_base(value)) or self._dialect.typed.search(value) is not None
 
     def all(self) -> Iterator[Found]:
         spans = []

@@ -171,6 +171,11 @@ def test_templates_of_other_files_than_pages_are_not_examined(
         ("a.erb", "<%= titles['email'] || '' %>", True),
         ("a.erb", "<%= label('email') %>", False),
         ("a.blade.php", "{{ request()->input('sid') }}", True),
+        ("a.jsp", "<%= post.getContent() %>", True),
+        ("a.jsp", '<%= request.getAttribute("userName") %>', True),
+        ("a.jsp", "<%= post.getKind() %>", False),
+        ("a.ejs", "<%- redirectPage %>", True),
+        ("a.ejs", "<%- chart %>", False),
     ],
 )
 def test_text_that_people_type_is_distinguished_from_the_programs_own_values(
@@ -178,7 +183,7 @@ def test_text_that_people_type_is_distinguished_from_the_programs_own_values(
 ) -> None:
     page = f"<p title={value}>x</p>"
     (finding,) = look(tmp_path, name, page).findings
-    assert finding.code.endswith("-unquoted")
+    assert finding.code.endswith(("-unquoted", "-raw"))
     assert finding.from_request is typed
 
 
