@@ -371,7 +371,7 @@ async def test_of_a_risky_change_each_playbook_has_one_reader(
     shown = "".join(str(asked[name][1]) for name in readers)
     told = Counter(re.findall(r"# Skill: ([\w-]+)", shown))
     assert max(told.values()) == 1
-    bounded = {name for name in readers if "at most 2 turns" in str(asked[name][1])}
+    bounded = {name for name in readers if "at most 3 turns, 8 tool calls" in str(asked[name][1])}
     assert bounded == (set(beside) if "generalist" in readers else set())
     needed = "security-triangulation regression-risk test-strength api-compatibility dependency-structure"
     assert set(told) >= set(needed.split())
