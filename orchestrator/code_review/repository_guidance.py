@@ -75,10 +75,12 @@ _OF_CHANGES, _OF_WORK, _OF_RULES, _OF_COMMANDS = (
     )
 )
 _NO_RULES = re.compile(
-    rf"^ *(```|~~~) *(?:{'|'.join(_HEADINGS['shells'])})\b.*?^ *\1|<!--(?:(?!<!--).)*?-->",
+    r"^ *(```|~~~) *([\w-]*).*?^ *\1|<!--(?:(?!<!--).)*?-->|^\[[^\]\n]+\]: \S+$",
     re.DOTALL | re.MULTILINE,
 )
-"""Commands to run, and what no reader of the page sees."""
+"""Code, and what no reader of the page sees."""
+MAX_EXAMPLE = 12
+"""Lines of code that can show a rule; commands to run show none."""
 _LANGUAGES = {name: tuple(ends.split()) for name, ends in _HEADINGS["languages"].items()}
 _COMMA = re.compile(r",(?![^{}]*\})")
 """Between globs, not between the alternatives of one."""
@@ -260,7 +262,7 @@ def _fit(found: Iterable[Guidance], changed: Collection[str]) -> Iterator[Guidan
         if name in _GENERAL:
             guide = name.startswith("CONTRIBUTING")
             text = "\n".join(one.lines)
-            read = _NO_RULES.sub(lambda found: "\n" * found[0].count("\n"), text).split("\n")
+            read = _NO_RULES.sub(_without_rules, text).split("\n")
             kept = tuple(_concerning(read, changed, guide=guide))
             kept = tuple(at for at in kept if read[at] == one.lines[at] or _WORD.search(read[at]))
         for at in kept:
@@ -272,6 +274,13 @@ def _fit(found: Iterable[Guidance], changed: Collection[str]) -> Iterator[Guidan
             shown += 1
         fitted = replace(one, kept=kept, shown=shown)
         yield replace(fitted, why_not=_why_cut(fitted))
+
+
+def _without_rules(found: re.Match[str]) -> str:
+    """Empty lines for what holds no rule, or a short example as it is."""
+    breaks = found[0].count("\n")
+    kept = found[1] and breaks <= MAX_EXAMPLE and found[2].lower() not in _HEADINGS["shells"]
+    return found[0] if kept else "\n" * breaks
 
 
 def _why_cut(one: Guidance) -> str:

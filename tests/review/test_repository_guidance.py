@@ -165,6 +165,8 @@ make
 
 <!-- seen by
 nobody -->
+[site]: https://a.example/
+
 ## TypeScript
 
 No any.
@@ -181,6 +183,9 @@ A change of db/schema/ needs two reviewers.
 
 Each change has one.
 
+```rust
+EXAMPLE```
+
 Releases
 --------
 
@@ -190,7 +195,7 @@ Tests
 -----
 
 Write some.
-"""
+""".replace("EXAMPLE", "let a = 1;\n" * 12)
 
 
 @pytest.mark.parametrize(
@@ -213,10 +218,10 @@ async def test_sections_that_do_not_concern_the_change_are_left_out(
         "19: Use tabs.",
         "22: # Releases",
         "has one.",
-        "54: Write some.",
+        "71: Write some.",
     )
     assert all(part in text for part in (*always, *kept))
-    never = ("grant", "Conduct", "kind", "Write to us", "Tag it", "make", "nobody")
+    never = ("grant", "Conduct", "kind", "Write to us", "Tag it", "make", "nobody", "site", "let a")
     assert not [part for part in (*never, *left_out) if part in text]
     assert one.why_not == "sections that do not concern the change are left out"
     assert one.lines == tuple(SECTIONS.rstrip("\n").split("\n"))  # any of them can be cited
