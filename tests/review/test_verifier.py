@@ -73,6 +73,7 @@ def verifies(*verdicts: Mapping[str, object]) -> ScriptedReply:
     return answer
 
 
+NOT_RUN = {"file": "run_snippet", "quote": "what no run of the claim printed"}
 ID = ("finding", "duplicate_of")
 TRUE = verdict_on("F1", "confirmed", LEADS, HARM)
 FALSE = verdict_on("F1", "refuted", STOPS)
@@ -167,7 +168,9 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         (verdict_on("F3", "confirmed", LEADS, {"file": "shop.py", "quote": "other():\n    return 1"}), ""),
         (verdict_on("F1", "confirmed", HARM, one_place="It takes any text."), ""),
         (verdict_on("F1", "confirmed", HARM), f"it quotes one place; {ALONE}"),
-        (verdict_on("F1", "confirmed"), "it quotes nothing"),
+        (verdict_on("F1", "confirmed"), "it quotes no code"),
+        (verdict_on("F1", "confirmed", NOT_RUN), "it quotes no code"),
+        (verdict_on("F1", "confirmed", LEADS, HARM, NOT_RUN), ""),  # the code carries it alone
         (verdict_on("F1", "confirmed", LEADS), "it quotes nothing at shop.py:5, the place of the claim"),
         (
             verdict_on("F1", "confirmed", HARM, {"file": "guard.py", "quote": "LIMIT = 3"}),
@@ -188,7 +191,7 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         ),
         (verdict_on("F1", "stopped", STOPS), ""),
         (verdict_on("F1", "stopped", {"file": "guard.py", "quote": "LIMIT = 3"}), "its quotations share no name with the claim's place; quote what stops it there"),
-        (verdict_on("F1", "refuted"), "it quotes nothing"),
+        (verdict_on("F1", "refuted"), "it quotes no code"),
         (verdict_on("F1", "refuted", HARM), "it quotes only the claim's own lines; quote what stops F1"),
         (verdict_on("F1", "refuted", {"file": "guard.py", "quote": "LIMIT = 3"}), "its quotations share no name with the claim's place; quote what stops it there"),
         (verdict_on("F1", "refuted", {"file": "guard.py", "quote": "# query is escaped\n# by handler"}), "its quotation of guard.py is a comment, which shows nothing"),
@@ -201,7 +204,7 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         (verdict_on("F7", "older", {"file": "shop.py", "quote": "def run(query):\n    return 0"}), GONE),
         (verdict_on("F2", "older", LEADS), "its quotations are compared by names, and the claim's code has none"),
         (verdict_on("F1", "older", HARM), "its quotation is not in shop.py of base"),
-        (verdict_on("F1", "older"), "it quotes nothing"),
+        (verdict_on("F1", "older"), "it quotes no code"),
         (verdict_on("F1", "older", {"file": "guard.py", "quote": "LIMIT = 3"}), "its quotations lack evaluate, query, which the claim's code has"),
         (verdict_on("F1", "cannot_tell", duplicate_of="F9"), "there is no other claim 'F9'"),
         (

@@ -157,14 +157,10 @@ async def _faults(
         found.append("its reason gives instructions to its reader")
     if given.verdict == "cannot_tell":
         return found
+    given = _of_code(given, claim)
     if not given.quotes:
-        return [*found, "it quotes nothing"]
+        return [*found, "it quotes no code"]
     older = given.verdict == "older"
-    ran = [one for one in given.quotes if one.file == RUN_SNIPPET
-           and any(has_printed(run, one.quote) for run in claim.runs)]  # fmt: skip
-    if ran:  # it shows what the place does
-        others = [one for one in given.quotes if one not in ran]
-        given = replace(given, quotes=others, one_place=given.one_place or ran[0].quote)
     located = [await _locate(workspace, quoted, claim, older) for quoted in given.quotes]
     quotes = [one for one in located if isinstance(one, _Code)]
     if len(quotes) < len(located):  # what the others lead to is not known yet
@@ -180,6 +176,17 @@ async def _faults(
     comments = dict.fromkeys(one.path for one in quotes if one not in code)
     shown = [f"its quotation of {path} is a comment, which shows nothing" for path in comments]
     return [*found, *((shown or whys) if any(whys) else ())]
+
+
+def _of_code(given: ClaimVerdict, claim: Finding) -> ClaimVerdict:
+    """A verdict without its quotations of runs: what one printed shows what the place does."""
+    ran = [
+        one.quote
+        for one in given.quotes
+        if one.file == RUN_SNIPPET and any(has_printed(run, one.quote) for run in claim.runs)
+    ]
+    quotes = [one for one in given.quotes if one.file != RUN_SNIPPET]
+    return replace(given, quotes=quotes, one_place=given.one_place or "".join(ran[:1]))
 
 
 def _not_shown(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> list[str]:
@@ -280,8 +287,6 @@ async def _locate(
     workspace: ReviewWorkspace, quoted: QuotedCode, finding: Finding, in_base: bool
 ) -> _Code | str:
     """A quotation at its place, nearest to the finding's, or why it has none."""
-    if quoted.file == RUN_SNIPPET:
-        return "no run of the claim printed its quotation beyond what its own code holds"
     path = await workspace.known_path(quoted.file)
     place = finding.start_line, finding.end_line
     old = {file.path: file.old_path or file.path for file in workspace.change.files}
