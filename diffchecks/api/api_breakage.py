@@ -155,7 +155,7 @@ def _module_removed(
     within = package != base.path and package in base_tree.index.files
     if within and head_tree.twin(base_tree, package) is None:
         return
-    if not is_public_module(base.path):
+    if not is_public_module(base.path) or head_tree.has_alias(dotted):
         return
     old = ModuleApi(base, dotted)
     if all(old.deprecated(name) for name in old.public_names):

@@ -90,10 +90,14 @@ class ModuleApi:
         return self.first_line
 
     def may_serve(self, name: str) -> bool:
-        """Whether a name may come from ``__getattr__``, a star import or a table of lazy ones."""
+        """Whether a name may come from elsewhere.
+
+        From ``__getattr__``, a star import, a table of lazy ones, or a module in place of this one.
+        """
         members, text = self.module.members, "\n".join(self.source.lines)
         lazy = "TYPE_CHECKING" in text and (f'"{name}"' in text or f"'{name}'" in text)
-        return lazy or "__getattr__" in members or any(each.endswith("/*") for each in members)
+        lazy |= "__getattr__" in members or "sys.modules[__name__]" in text
+        return lazy or any(each.endswith("/*") for each in members)
 
     def inner(self, griffe_path: str) -> str:
         """The dotted name relative to the module, from griffe's path."""
@@ -304,6 +308,20 @@ class SourceTree:
         stem = f"{directory}/{name}" if directory else name
         inner = {f"{stem}.py", f"{stem}.pyi", f"{stem}/__init__.py"}
         return file.startswith("__init__.") and not inner.isdisjoint(self.index.files)
+
+    def has_alias(self, dotted: str) -> bool:
+        """Whether a package above a module puts another one under its name."""
+        package, _, name = dotted.rpartition(".")
+        bound = re.compile(rf"(?m)^(?:from|import)\b[^\n]*\bas {name}\b|^{name}\s*=")
+        while package:
+            path = self._by_name.get(package)
+            source = self.source(path) if path else None
+            text = source.text if source else ""
+            entry = re.search(rf"[\"'](?:[\w.]*\.)?{name}[\"']", text)
+            if (entry and "sys.modules[" in text) or bound.search(text):
+                return True
+            package = package.rpartition(".")[0]
+        return False
 
     def is_library(self, path: str) -> bool:
         """Whether a file above it says how to package it, and none beside that how to deploy it.

@@ -52,6 +52,7 @@ def test_thousands_of_assignments_are_read_in_seconds(broken: Broken) -> None:
         (TWO, "def keep(): ...\nfrom .new import *\n"),
         (TWO, "def keep(): ...\ngone = keep\n"),
         (TWO, "def keep(): ...\ndef __getattr__(name): ...\n"),
+        (TWO, "import sys\nfrom . import new\nsys.modules[__name__] = new\n"),
         (
             TWO,
             "if TYPE_CHECKING:\n    from .a import keep\nelse:\n    load({'keep': 'a', 'gone': 'b'})\n",
@@ -365,6 +366,14 @@ def test_a_module_that_is_gone(compare: Compare) -> None:
         ({"pkg/mod.py": '"""Say.\n\n.. deprecated:: 1.0\n"""\n' + TWO}, {}),
         ({"pkg/mod.py": "warnings.warn('x', DeprecationWarning)\n" + TWO}, {}),
         ({"pkg/mod.py": TWO, "pkg/mod.pyi": TWO}, {"pkg/mod.py": TWO}),
+        ({"pkg/mod.py": TWO}, {"pkg/__init__.py": "from . import new as mod\n", "pkg/new.py": TWO}),
+        (
+            {"pkg/a/__init__.py": "", "pkg/a/mod.py": TWO},
+            {
+                "pkg/a/__init__.py": "",
+                "pkg/__init__.py": "import sys\n\nsys.modules[__name__ + '.a.mod'] = new\n",
+            },
+        ),
     ],
 )
 def test_removed_modules_that_nobody_uses(
