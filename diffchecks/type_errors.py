@@ -5,7 +5,6 @@ base has one of the same kind at a line with the same text, or with the same mes
 file: then it only moved, or its line was rewritten. mypy, pyright and tsc print text or JSON.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -21,13 +20,7 @@ from diffchecks.jobs import TypeCheckJob, TypeCheckRun
 from diffchecks.new_findings import unmatched
 from diffchecks.secrets.secret_scan import secrets_in
 
-_COLOR = re.compile(r"\x1b\[[0-9;]*m")
-_MYPY = re.compile(r"([^\s:][^:\n]{0,400}):(\d{1,8})(?::(\d{1,6}))?(?::\d+:\d+)?: error: (.+)")
-_MYPY_CODE = re.compile(r"  \[([\w-]+)\]$")
-_PYRIGHT = re.compile(r"\s{0,8}(\S[^:\n]{0,400}):(\d{1,8}):(\d{1,6}) - (\w+)(?:: (.*))?")
-_PYRIGHT_CODE = re.compile(r" \((report\w+)\)$")
-_TSC = read_patterns("type_errors")["tsc"]
-_TSC_NOWHERE = re.compile(r"error (TS\d+): (.*)")
+_PATTERNS = read_patterns("type_errors")
 MAX_CHARACTERS = 4000  # of a line
 MAX_LINES = 20  # of a message
 
@@ -58,7 +51,7 @@ def read_errors(checker: str, data: bytes) -> list[PrintedError]:
     Raises:
         NotPrintedByCheckerError: it looks like JSON, but not like the checker's.
     """
-    text = _COLOR.sub("", data.decode("utf-8", "replace"))
+    text = _PATTERNS["color"].sub("", data.decode("utf-8", "replace"))
     try:
         if text.lstrip().startswith("{") and checker in _JSON:
             return list(_JSON[checker](text))
@@ -86,9 +79,9 @@ def _mypy_json(text: str) -> Iterator[PrintedError]:
 
 def _mypy_text(text: str) -> Iterator[PrintedError]:
     for line in text.splitlines():
-        if found := _MYPY.match(line[:MAX_CHARACTERS]):
+        if found := _PATTERNS["mypy"].match(line[:MAX_CHARACTERS]):
             path, number, column, message = found.groups()
-            code = _MYPY_CODE.search(message)
+            code = _PATTERNS["mypy_code"].search(message)
             words = message[: code.start()] if code else message
             yield PrintedError(path, int(number), int(column or 0), code[1] if code else "", words)
 
@@ -125,12 +118,12 @@ def _pyright_json(text: str) -> Iterator[PrintedError]:
 def _pyright_text(text: str) -> Iterator[PrintedError]:
     lines = text.splitlines()
     for at, line in enumerate(lines):
-        found = _PYRIGHT.match(line[:MAX_CHARACTERS])
+        found = _PATTERNS["pyright"].match(line[:MAX_CHARACTERS])
         if found and found[4] == "error":
             # The rule is at the end, and the message may continue on lines with more indentation.
             more = takewhile(_is_continuation, lines[at + 1 : at + MAX_LINES])
             message = " ".join([found[5] or "", *(one.strip()[:MAX_CHARACTERS] for one in more)])
-            code = _PYRIGHT_CODE.search(message)
+            code = _PATTERNS["pyright_code"].search(message)
             words = message[: code.start()] if code else message
             place = (found[1], int(found[2]), int(found[3]))
             yield PrintedError(*place, code[1] if code else "", words)
@@ -143,11 +136,11 @@ def _is_continuation(line: str) -> bool:
 
 def _tsc_text(text: str) -> Iterator[PrintedError]:
     for line in text.splitlines():
-        if found := _TSC.match(line[:MAX_CHARACTERS]):
+        if found := _PATTERNS["tsc"].match(line[:MAX_CHARACTERS]):
             path, number, column, pretty, pretty_column, code, message = found.groups()
             place = (path, int(number or pretty), int(column or pretty_column))
             yield PrintedError(*place, code, message)
-        elif nowhere := _TSC_NOWHERE.match(line[:MAX_CHARACTERS]):
+        elif nowhere := _PATTERNS["tsc_nowhere"].match(line[:MAX_CHARACTERS]):
             yield PrintedError("", 0, 0, nowhere[1], nowhere[2])
 
 

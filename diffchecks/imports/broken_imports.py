@@ -1,7 +1,6 @@
 """Imports and calls that the change breaks: the target is gone, or its parameters changed."""
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -10,7 +9,7 @@ from itertools import chain
 from msgspec import Struct
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_names, read_patterns
 from diffchecks.jobs import ComparisonJob
 from diffchecks.python.imported_files import (
     Import,
@@ -32,11 +31,7 @@ from diffchecks.python.source_definitions import (
 )
 from diffchecks.python.syntax_tree_cache import all_blocks, walk
 
-# With one of these a module may bind names that static analysis cannot see.
-_DYNAMIC = re.compile(r"\b(?:__getattr__|globals\(\)|locals\(\)|vars\(\)|exec\(|sys\.modules\[)")
-_BUILT = re.compile(r"(?:^|/)_?version\.py$|_pb2(?:_grpc)?\.py$")  # often made when packaging
-_PLAINLY = re.compile(r"^(?:(?:async )?def|class) (\w+)|^(\w+)(?: *:[^=\n]*)? *=", re.MULTILINE)
-_TOP = re.compile(r"^(?:(?:async )?def|class) (\w+)|^(\w+) *[:=]", re.MULTILINE)
+_PATTERNS = read_patterns("broken_imports")
 _GIVEN = frozenset({"__name__", "__file__", "__doc__", "__path__", "__spec__", "__package__"})
 
 
@@ -56,7 +51,7 @@ class ModuleTree:
             if path.endswith(".py"):
                 with suppress(NotParsedError):
                     text = read_text(self.root, path)
-                    self._texts[path] = None if _DYNAMIC.search(text) else text
+                    self._texts[path] = None if _PATTERNS["dynamic"].search(text) else text
         return self._texts[path]
 
     def binds(self, path: str, name: str) -> bool | None:
@@ -65,7 +60,7 @@ class ModuleTree:
         if text is None:
             return None
         if path not in self._plain_names:  # of most files they suffice, without parsing
-            self._plain_names[path] = {a or b for a, b in _PLAINLY.findall(text)}
+            self._plain_names[path] = {a or b for a, b in _PATTERNS["plainly"].findall(text)}
         if name in self._plain_names[path]:
             return True
         if path not in self._names:
@@ -79,7 +74,7 @@ class ModuleTree:
         """Names that a module seems to bind, by pattern."""
         text = self.text(path) or ""
         imported = {name for statement in scan_imports(text) for name in statement.names}
-        return imported | {a or b for a, b in _TOP.findall(text)}
+        return imported | {a or b for a, b in _PATTERNS["top"].findall(text)}
 
     def resolves(self, importer: str, statement: Import, name: str) -> bool:
         """Whether a name is a submodule of the module that it is imported from."""
@@ -158,7 +153,7 @@ class BrokenImports:
         )
         if (
             old is None
-            or _BUILT.search(old)
+            or _PATTERNS["built"].search(old)
             or self._head.index.resolve(path, statement.module, statement.level)
         ):
             return False

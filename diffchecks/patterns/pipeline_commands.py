@@ -3,19 +3,16 @@
 GitLab's pipelines, and GitHub's workflows and actions.
 """
 
-import re
 from collections.abc import Iterator
 
 import yaml
 from msgspec import Struct
 
 from diffchecks.check_io import Gap
+from diffchecks.data_files import read_patterns
 from diffchecks.yaml_tree import TreeNode, parse_documents
 
-_FILE = re.compile(r"(?:.*/)?[^/]*\.gitlab-ci\.ya?ml|\.gitlab(?:-ci)?/.*\.ya?ml", re.DOTALL)
-_WORKFLOW = re.compile(r"(?:.*/)?(?:\.github/workflows/[^/]+|action)\.ya?ml", re.DOTALL)
-_EXPRESSION = re.compile(r"\$\{\{.*?\}\}")
-_BASH = re.compile(r"(?:bash|sh)\b.*", re.DOTALL)
+_PATTERNS = read_patterns("pipeline_commands")
 _NO_JOBS = frozenset(
     ["cache", "image", "include", "services", "spec", "stages", "variables", "workflow"]
 )
@@ -38,12 +35,12 @@ class ScriptEntry(Struct, frozen=True):
 
 def is_gitlab_file(path: str) -> bool:
     """Whether GitLab reads pipelines from a file, by its path."""
-    return _FILE.fullmatch(path) is not None
+    return _PATTERNS["file"].fullmatch(path) is not None
 
 
 def is_workflow_file(path: str) -> bool:
     """Whether GitHub reads a workflow or an action from a file, by its path."""
-    return _WORKFLOW.fullmatch(path) is not None
+    return _PATTERNS["workflow"].fullmatch(path) is not None
 
 
 def jobs(document: TreeNode) -> Iterator[tuple[tuple[str, ...], TreeNode]]:
@@ -77,8 +74,8 @@ def find_workflow_commands(document: TreeNode) -> Iterator[ScriptEntry]:
         for step in steps.items if steps is not None else ():
             node = step.find("run") if step.kind == "map" else None
             used = step.get_text("shell") or shell
-            if node is not None and node.kind == "text" and _BASH.fullmatch(used):
-                lines = [_EXPRESSION.sub("x", line) for line in _lines(node)]
+            if node is not None and node.kind == "text" and _PATTERNS["bash"].fullmatch(used):
+                lines = [_PATTERNS["expression"].sub("x", line) for line in _lines(node)]
                 yield ScriptEntry((*above, "run"), node.line + bool(node.block), lines)
 
 

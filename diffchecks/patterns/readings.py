@@ -24,13 +24,9 @@ if TYPE_CHECKING:
     from diffchecks.check_io import Source
     from diffchecks.patterns.pattern_loading import PatternFile
 
-_CODE = re.compile(r"[;=]|\w\s*\([^()]*\w\s*\(")  # which the arguments of a macro may be
-_STRING = re.compile(r'"[^"\n]*"')
-_CALL_OR_TEXT = re.compile(r"[(\"'\\]")
-_CALLED = re.compile(r"(?![A-Z][A-Z0-9_]*\b)[^\W\d]\w*\s*\(")  # anything but a macro
+_PATTERNS = read_patterns("readings")
 
 # The directives of conditions, and whatever may hold something that looks like one.
-_CONDITIONS = read_patterns("readings")["conditions"]
 _SPLIT = {"kind": "ERROR", "has": {"regex": r"^#\s*(if|el|endif)"}}  # a statement by a directive
 
 # A node that the parser inserts for missing text is empty and not a named node.
@@ -137,10 +133,10 @@ def _lines(nodes: Sequence[SgNode]) -> frozenset[int]:
 def _holds_no_code(skipped: Sequence[SgNode], text: str) -> bool:
     """Whether no call, text or assignment is among skipped tokens, such as the names of macros."""
     words = [token.text() for token in skipped]
-    if any(_CALLED.match(text, token.range().start.index) for token in skipped):
+    if any(_PATTERNS["called"].match(text, token.range().start.index) for token in skipped):
         return False
     has_assignment = "=" in words and any(map(str.isidentifier, words))
-    return not has_assignment and not any(map(_CALL_OR_TEXT.search, words))
+    return not has_assignment and not any(map(_PATTERNS["call_or_text"].search, words))
 
 
 def _fill(text: str, hole: re.Pattern[str], filler: str) -> tuple[str, frozenset[int]]:
@@ -150,7 +146,8 @@ def _fill(text: str, hole: re.Pattern[str], filler: str) -> tuple[str, frozenset
     def fill(found: re.Match[str]) -> str:
         start, end = found.span(found.lastindex or 0)
         blanked = text[start:end]
-        if _CODE.search(_STRING.sub("", blanked)) and not found[0].lstrip().startswith("#"):
+        code = _PATTERNS["code"].search(_PATTERNS["string"].sub("", blanked))
+        if code and not found[0].lstrip().startswith("#"):
             first = text.count("\n", 0, start)
             lost.update(range(first, first + blanked.count("\n") + 1))
         filled = re.sub(r"[^\n]", filler, blanked)
@@ -162,7 +159,7 @@ def _fill(text: str, hole: re.Pattern[str], filler: str) -> tuple[str, frozenset
 def _keep_branches(text: str, *, last: bool) -> tuple[str, frozenset[int]]:
     """The text with the first or last branch of each condition, and the lines of the others."""
     marks, at, line = list[tuple[str, int, int]](), 0, 0
-    for found in _CONDITIONS.finditer(text):
+    for found in _PATTERNS["conditions"].finditer(text):
         if found["kind"]:
             begin = line + text.count("\n", at, found.start())
             at, line = found.end(), begin + found[0].count("\n")

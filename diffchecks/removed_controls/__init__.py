@@ -17,7 +17,7 @@ from diffchecks.removed_controls.lost_declarations import (
 )
 from diffchecks.removed_controls.lost_wrapping import ChangedText, find_lost_wrapping
 from diffchecks.removed_controls.removed_checks import find_removed_checks
-from diffchecks.removed_controls.reverted_fixes import add_history, count_added
+from diffchecks.removed_controls.reverted_fixes import add_history
 from diffchecks.removed_controls.unsafe_replacements import find_unsafe_replacements
 
 _NOT_IN = frozenset({"tests", "samples"})  # as in the rules; reading them takes half of the time
@@ -57,7 +57,7 @@ def run(job: ProtectionsJob) -> CheckReply:
     lost = find_lost_declarations(declaring)
     findings += (finding for finding in lost if (finding.path, finding.line) not in known)
     if job.fixes:
-        findings = add_history(findings, old_texts, job.fixes, count_added(texts))
+        findings = add_history(findings, old_texts, job.fixes, texts)
     known = {(finding.path, finding.line) for finding in findings}
     leads = find_removed_checks(texts)
     findings += (lead for lead in leads if (lead.path, lead.line) not in known)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ SUBJECT = 100  # characters of a subject in a message
 _NOT_IN = frozenset({"tests", "samples", "documents", "generated"})
 _PATTERNS = read_patterns("reverted_fixes")
 _SHOWN_FILES = 5
+MIN_WORDS, MOST = 3, 0.75  # that a fix brought, and their share in another file
 _NEAR = 8  # lines between a removed line and its longer form
 
 
@@ -46,7 +47,7 @@ def add_history(
     findings: Iterable[RawFinding],
     texts: Mapping[str, ChangedText],
     fixes: Iterable[PastFix],
-    came: Counter[str],
+    came: Sequence[ChangedText],
 ) -> list[RawFinding]:
     """Add reverted fixes to the findings; a finding and a fix at the same place become one.
 
@@ -54,7 +55,7 @@ def add_history(
 
     Args:
         texts: the changed files by their path in base.
-        came: the lines added in any file, see ``count_added``.
+        came: all changed files of head.
     """
     result = list(findings)
     alone: dict[str, list[tuple[Undone, RawFinding]]] = {}
@@ -89,9 +90,11 @@ def _is_same(finding: RawFinding, own: RawFinding, undone: Undone) -> bool:
 
 
 def find_undone(
-    texts: Mapping[str, ChangedText], fixes: Iterable[PastFix], came: Counter[str]
+    texts: Mapping[str, ChangedText], fixes: Iterable[PastFix], came: Sequence[ChangedText]
 ) -> Iterator[tuple[str, Undone]]:
     """Path in base → a fix that the change reverts; of those that share lines, the most."""
+    added = Counter(_key(line) for text in came for line in text.added_text.split("\n"))
+    words = {text.path: _words(text.added_text.split("\n")) for text in came}
     by_path: dict[str, list[PastFix]] = {}
     for fix in fixes:
         by_path.setdefault(fix.path, []).append(fix)
@@ -100,7 +103,9 @@ def find_undone(
         if text is None or not path_kinds(text.path).isdisjoint(_NOT_IN):
             continue
         sides = _code(text.base), _code(text.head)
-        found = [one for fix in of_file if (one := _compare(text, sides, fix, came))]
+        elsewhere = [known for other, known in words.items() if other != text.path]
+        found = [one for fix in of_file if (one := _compare(text, sides, fix, added))]
+        found = [one for one in found if one.back or not _lives_on(one.fix, elsewhere)]
         taken = set[int]()
         for one in sorted(found, key=_weight, reverse=True):
             lines = {*one.gone, *(-line for line in one.back)}
@@ -109,9 +114,17 @@ def find_undone(
                 yield path, one
 
 
-def count_added(texts: Iterable[ChangedText]) -> Counter[str]:
-    """Line without white space → how often the change adds it in any file."""
-    return Counter(_key(line) for text in texts for line in text.added_text.split("\n"))
+def _words(lines: Iterable[str]) -> frozenset[str]:
+    """The texts in quotes and the names of what is called: what stays where code moves."""
+    return frozenset(_PATTERNS["moves_along"].findall("\n".join(lines)))
+
+
+def _lives_on(fix: PastFix, elsewhere: Iterable[Set[str]]) -> bool:
+    """Whether most of the words that a fix brought come in one other file."""
+    brought = _words(fix.added) - _words(fix.removed)
+    return len(brought) >= MIN_WORDS and any(
+        len(brought & words) >= MOST * len(brought) for words in elsewhere
+    )
 
 
 def _weight(undone: Undone) -> tuple[bool, int]:

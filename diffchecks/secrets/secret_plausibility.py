@@ -33,17 +33,7 @@ class Hit(NamedTuple):
 PASSWORDS = read_names("password_codes")
 """Codes of values that people choose, for samples as well; several checks report them."""
 
-# The only values in a credentials file that are not credentials.
-_STAND_IN = read_patterns("secret_plausibility")["stand_in"]
-
-# An address, or a name with a version; a format or an expression.
-_WORD_AND_EXTENSION = read_patterns("secret_plausibility")["word_and_extension"]
-_TOKEN = re.compile(r"[A-Za-z0-9+/=_.~%-]{16,512}")
-_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
-_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
-_WORDY = re.compile(r"[A-Za-z]+\d{0,3}|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\d{0,2}|\d{1,4}|v\d+", re.ASCII)
-# A path, a URL, a message, code, rules for a field: text that is never a password.
-_NOT_A_PASSWORD = read_patterns("secret_plausibility")["not_a_password"]
+_PATTERNS = read_patterns("secret_plausibility")
 
 
 def compute_entropy(text: str) -> float:
@@ -79,12 +69,12 @@ def reads_as_example(value: str) -> bool:
 
 def _reads_as_code(value: str) -> bool:
     """Whether it is a path, a message or code; base64 padding is ignored."""
-    return bool(_NOT_A_PASSWORD.search(value.rstrip("=")))
+    return bool(_PATTERNS["not_a_password"].search(value.rstrip("=")))
 
 
 def is_entered(value: str) -> bool:
     """The test for credentials files: any value that is not a template."""
-    return len(value) >= 3 and not _STAND_IN.search(value)
+    return len(value) >= 3 and not _PATTERNS["stand_in"].search(value)
 
 
 def is_set(value: str) -> bool:
@@ -111,10 +101,10 @@ def looks_chosen(value: str) -> bool:
         return False
     if is_template(value) or vocabulary("example").search(value) or _reads_as_code(value):
         return False
-    if _UUID.fullmatch(value):
+    if _PATTERNS["uuid"].fullmatch(value):
         return False
     parts = [part for part in re.split(r"[-_./:\\ ]+", value) if part]
-    if len(parts) > 1 and all(_WORDY.fullmatch(part) for part in parts):
+    if len(parts) > 1 and all(_PATTERNS["wordy"].fullmatch(part) for part in parts):
         return False
     letter, digit = any(c.isalpha() for c in value), any(c.isdigit() for c in value)
     symbol = any(c in "!@#$%^&*+~?=" for c in value[:-1]) and not value.endswith(("?", ":"))
@@ -125,7 +115,7 @@ def looks_like_policy_password(value: str) -> bool:
     """Whether it satisfies password policies: both cases, a digit and a symbol."""
     return (
         8 <= len(value) <= 40
-        and not _WORD_AND_EXTENSION.search(value)
+        and not _PATTERNS["word_and_extension"].search(value)
         and any(c.isupper() for c in value)
         and any(c.islower() for c in value)
         and any(c.isdigit() for c in value)
@@ -151,12 +141,13 @@ def looks_generated(value: str) -> bool:
     """The test for keys and tokens in ordinary code: long, mixed, and not made of words."""
     if is_template(value) or is_made_up(value):
         return False
-    if not _TOKEN.fullmatch(value):
+    if not _PATTERNS["token"].fullmatch(value):
         return _is_noise(value)
-    if _UUID.fullmatch(value) or _reads_as_code(value) or vocabulary("example").search(value):
+    known = _PATTERNS["uuid"].fullmatch(value) or vocabulary("example").search(value)
+    if known or _reads_as_code(value):
         return False
     core = max(re.split(r"[-_.~%]+", value), key=len)
     digits = sum(c.isdigit() for c in core)
-    if len(core) < 12 or digits < 2 or digits == len(core) or _WORDY.fullmatch(core):
+    if len(core) < 12 or digits < 2 or digits == len(core) or _PATTERNS["wordy"].fullmatch(core):
         return False
-    return compute_entropy(value) >= (3.0 if _HEX.fullmatch(value) else 3.4)
+    return compute_entropy(value) >= (3.0 if _PATTERNS["hex"].fullmatch(value) else 3.4)

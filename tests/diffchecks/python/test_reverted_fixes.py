@@ -137,6 +137,15 @@ def test_lines_that_move_to_another_file_are_not_taken_back(found):
     assert found(SAFE, gone)
 
 
+def test_a_fix_that_lives_on_in_another_file_in_other_words_is_not_taken_back(found):
+    guard = "    owner = field(name, 'user_id')\n    if owner != me():\n        ensure_level(value('delete_files'))\n"
+    fix = PastFix(**{**to_builtins(FIX), "added": tuple(guard.splitlines()), "removed": ()})
+    was, command = f"def f(name):\n{guard}    drop(name)\n", "def f(name):\n    drop(name)\n"
+    moved = guard.replace("owner", "who").replace("ensure_level", "require_level")
+    assert found(was, command, fix, **{"b.py": f"def run(one):\n{moved}    drop(one)\n"}) == []
+    assert found(was, command, fix, **{"b.py": "def run(one):\n    drop(one)\n"})
+
+
 def test_a_stricter_check_that_was_mostly_rewritten_before_says_nothing(found):
     old = PastFix(**{**to_builtins(WORD), "added": (*WORD.added, "one = 1", "two = 2", "six = 6")})
     assert found(SAFE, OPEN, old) == []
