@@ -74,6 +74,10 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
             "class A { void F() { foreach (var x in this) { if (x.Old) { Remove(x); break; } } } }",
         ),
         ("a.php", "<?php Log::info($accessToken['user']);"),
+        (
+            "a.cs",
+            'class A { T F<T>(string outerSelect) { return c.Query<T>($"SELECT {outerSelect} FROM t", p); } }',
+        ),
         ("a.php", "<@php\n\nnamespace {namespace};\nclass {class} {}\n"),
         ("a.lua", "local names = {[FIRST] = 1} for i = 0, #names do print(names[i]) end"),
         ("a.php", "<?php if ($a != null || $a != false) { f(); }"),
