@@ -34,7 +34,7 @@ from diffchecks.python.syntax_tree_cache import walk
 
 _DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
 _STAYS_METHOD = {"abstractmethod", "abc.abstractmethod", "classmethod", "override", "staticmethod"}
-_NOT_API_CALLS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple", "getLogger", "get_logger"})
+_NOT_API_CALLS = read_names("not_api_calls")
 
 
 class ModuleApi:
@@ -232,12 +232,12 @@ def _visit(name: str, source: ParsedModule) -> griffe.Module:
 
 
 def _says_nothing(member: griffe.Object | griffe.Alias) -> bool:
-    """Whether it is a logger or a type variable, which are not API."""
+    """Whether it is a logger, a type variable or another module, which are not API."""
     if member.is_alias or not member.is_attribute:
         return False
     value = getattr(member, "value", None)
     called = str(getattr(value, "function", "")).rpartition(".")[2]
-    return called in _NOT_API_CALLS
+    return called in _NOT_API_CALLS or str(value).startswith("sys.modules[")
 
 
 def _unconditional(source: ParsedModule) -> frozenset[str]:

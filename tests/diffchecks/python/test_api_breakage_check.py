@@ -64,7 +64,10 @@ def test_thousands_of_assignments_are_read_in_seconds(broken: Broken) -> None:
             "def keep(): ...\nif sys.version_info < (3, 9):\n    def gone(): ...\n",
             "def keep(): ...\n",
         ),
-        ("def keep(): ...\nT = TypeVar('T')\nlog = logging.getLogger()\n", "def keep(): ...\n"),
+        (
+            "def keep(): ...\nT = TypeVar('T')\nlog = logging.getLogger()\npkg = sys.modules['pkg']\n",
+            "def keep(): ...\n",
+        ),
         ("def keep(): ...\n@deprecated('x')\ndef gone(): ...\n", "def keep(): ...\n"),
         (
             "def keep(): ...\ndef gone():\n    warnings.warn('x', DeprecationWarning)\n",
