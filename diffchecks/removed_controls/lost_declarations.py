@@ -287,8 +287,8 @@ def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
     lists = ("guards_class", "guard_calls") if is_statement else ("guards_class",)
     if block := vocabulary("guards_block").match(node.text()):
         first = node.range().start.line + 1
-        last = first + block[0].count("\n")
-        read.found.append(Declaration("decorator", scope, block[0], first, last))
+        end = first + block[0].count("\n")
+        read.found.append(Declaration("decorator", scope, block[0], first, end))
     elif any(vocabulary(one).fullmatch(name) for one in lists):
         read.found.append(_written("decorator", scope, node))
     elif vocabulary("registers_route").fullmatch(name) and arguments:

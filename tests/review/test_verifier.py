@@ -92,7 +92,7 @@ async def reviewed(
 
     lines = {"generalist": [said(*claims)], "verifier": list(replies), "judge": list(judge)}
     model = ScriptedModel(lines)
-    head = {**HEAD, **UNREAD} if judge else HEAD
+    head: Mapping[str, str | bytes] = {**HEAD, **UNREAD} if judge else HEAD
     verdict = await review(change(path, BASE, head), model, adjust=adjust, verifier=True)
     model.finish()
     return verdict
