@@ -5,7 +5,9 @@ numbers or indentation, so that moved code causes no new finding. A finding is n
 more often in head than in base. The rest is compared again without the scope and without what a
 formatter changes, for code that was moved or whose function was renamed. A password that base has
 in another statement is a sample that was moved, or known for long. Finally, uncertain findings (of
-tools that recognize calls by X
+tools that recognize calls by name only) are compared by message: the same call in the same function
+of a file, written differently, is not new, even if the file moved. Taint analysis reports new data
+that flows into it. A file that did not parse stays so.
 """
 
 import re
@@ -109,7 +111,7 @@ def _is_about_file(raw: RawFinding) -> bool:
 
 
 def join_many(new: Sequence[RuledFinding]) -> list[RuledFinding]:
-    """One finding, at the first place, for many of a kind; secrets stay apart.
+    """One finding, at the first place, for many of a kind; secrets and others' reports stay apart.
 
     For more than ``MANY`` in a file, for minor ones in more than ``MANY`` files, or for two where
     the rule says that they belong together.
@@ -117,12 +119,12 @@ def join_many(new: Sequence[RuledFinding]) -> list[RuledFinding]:
     said = {(rule.id, raw.message, raw.path) for rule, raw in new if rule.severity in MINOR}
     files = Counter(each[:2] for each in said)
     kinds: dict[tuple[str, ...], list[RuledFinding]] = {}
-    for rule, raw in new:
+    joined = [finding for finding in new if finding[1].reported]
+    for rule, raw in (finding for finding in new if not finding[1].reported):
         wide = rule.together in {"change", "message"} or files[rule.id, raw.message] > MANY
         says = () if rule.together in {"file", "change"} else (raw.message, *raw.redact)
         kind = (rule.id, "" if wide else raw.path, *says)
         kinds.setdefault(kind, []).append((rule, raw))
-    joined: list[RuledFinding] = []
     for found in kinds.values():
         most = 1 if found[0][0].together else MANY
         joined += _joined(found) if len(found) > most else found
