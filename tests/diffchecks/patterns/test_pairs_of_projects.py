@@ -78,6 +78,11 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
             "a.cs",
             'class A { T F<T>(string outerSelect) { return c.Query<T>($"SELECT {outerSelect} FROM t", p); } }',
         ),
+        (
+            "a.swift",
+            'struct A {\n#warning("b")\n  @S("x")\n  func f(a: L = #_sourceLocation) {}\n}\n',
+        ),
+        ("a.swift", "func f(clientRequest: R) {\n  g(URL(string: clientRequest.url.string))\n}\n"),
         ("a.php", "<@php\n\nnamespace {namespace};\nclass {class} {}\n"),
         ("a.lua", "local names = {[FIRST] = 1} for i = 0, #names do print(names[i]) end"),
         ("a.php", "<?php if ($a != null || $a != false) { f(); }"),
