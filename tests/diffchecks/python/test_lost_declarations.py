@@ -359,6 +359,11 @@ KEPT = [
         "@login_required\ndef f(a):\n    g(a)\n",
         "def f(a):\n    if not a.user:\n        raise Forbidden\n    g(a)\n",
     ),
+    (
+        "a.rb",
+        RUBY.format("before_action :require_user"),
+        RUBY.format("").replace("    1", "    return redirect_to login_path unless user\n    1"),
+    ),
     # in another form
     (
         "app.py",
