@@ -271,10 +271,11 @@ def file_modes_hold() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _sealed_environment() -> Iterator[None]:
-    """No keys and no marks of CI, for tests and for what is made once for many of them."""
+def _sealed_environment(_empty_home: Callable[[], Path]) -> Iterator[None]:
+    """No keys, no marks of CI and no one's home, for tests and for what is made once for many."""
     with pytest.MonkeyPatch.context() as patch:
         _seal_environment(patch)
+        _set_home(patch, _empty_home())
         yield
 
 
@@ -286,6 +287,12 @@ def _seal_environment(patch: pytest.MonkeyPatch) -> None:
             patch.delenv(name)  # of the pull request that runs the suite
     for name in {name for system in CI_SYSTEMS for name in system.markers}:
         patch.delenv(name, raising=False)  # CI may run tests and spend
+
+
+def _set_home(patch: pytest.MonkeyPatch, home: Path) -> None:
+    patch.setenv("HOME", str(home))
+    for name in ("CONFIG", "CACHE", "STATE"):
+        patch.setenv(f"XDG_{name}_HOME", str(home / f".{name.lower()}"))
 
 
 @pytest.fixture(scope="session")
@@ -304,13 +311,9 @@ def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
 @pytest.fixture(autouse=True)
 def _sealed(monkeypatch: pytest.MonkeyPatch, _empty_home: Callable[[], Path]) -> None:
     """An empty home, and a failure for whoever dials out."""
-    home = _empty_home()
     monkeypatch.setattr(program_search, "_distrusted", set())  # of repositories of other tests
     monkeypatch.setattr(program_search, "_given", {})
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(home / ".state"))
+    _set_home(monkeypatch, _empty_home())
 
     real = socket.socket.connect
 
