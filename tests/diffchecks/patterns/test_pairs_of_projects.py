@@ -69,6 +69,11 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
         ("a.go", "package a; func f(x float64, v V) bool { return x != x || v.X != v.X }"),
         ("a.ts", "async function f() { await Promise.all(await a.map(async (b) => g(b))); }"),
         ("a.ts", "if (a != null || a != undefined) f(); if (a !== a || a === a) f();"),
+        ("a.js", "for (var a of b) { if (a) { setTimeout(() => f(a)); break; } }"),
+        ("a.js", "for (var a of b) { c.push(((a) => () => f(a))(a)); }"),
+        ("a.js", "class A { async *f() {} async g() { return this.f().next(); } }"),
+        ("a.js", "async function f() {} function g(f) { return f() && f().a; }"),
+        ("a.js", "async function f() { try {} catch {} } async () => { try { f(); } catch {} };"),
         (
             "a.cs",
             "class A { void F() { foreach (var x in this) { if (x.Old) { Remove(x); break; } } } }",
