@@ -5,6 +5,7 @@ All of it can be recreated from the change, so nothing is journaled.
 
 import json
 import tempfile
+from bisect import bisect
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -47,6 +48,14 @@ from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Criterion
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.scratch_directory import remove_tree
+
+
+def nearest(paths: list[str], change: Change, most: int) -> list[str]:
+    """Of paths in their order, at most so many around the changed ones; 0: all."""
+    changed = sorted(file.path for file in change.files)
+    first = max(0, bisect(paths, changed[len(changed) // 2]) - most // 2) if most else 0
+    return paths[first : first + (most or len(paths))]
+
 
 TREES = "trees"
 """The directory below a workspace's own in which tests of findings run."""
@@ -181,11 +190,15 @@ class ReviewWorkspace:
         tree = await self.contents.paths(name)
         return {path: tree[path][1] for path in paths if path in tree}
 
-    async def pack_matching(self, side: SideName, patterns: tuple[str, ...]) -> None:
-        """Pack the files of a side whose names match; the same patterns are looked up once."""
+    async def pack_matching(self, side: SideName, patterns: tuple[str, ...], most: int = 0) -> None:
+        """Pack the files of a side whose names match; the same patterns are looked up once.
+
+        Args:
+            most: those nearest to the changed ones by name; 0: all.
+        """
         if (side, patterns) not in self._packed:
-            paths = await self.contents.paths(side)
-            await self.packing.add(side, (path for path in paths if matches(path, patterns)))
+            paths = [path for path in await self.contents.paths(side) if matches(path, patterns)]
+            await self.packing.add(side, nearest(paths, self.change, most))
             self._packed.add((side, patterns))
 
     async def path_listing(self) -> Path:

@@ -1,6 +1,5 @@
 """Our own checks, in worker processes: of one side at a time, or comparing two."""
 
-from bisect import bisect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,7 +25,11 @@ from orchestrator.code_review.analyzer_types import (
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.review_workspace import ReviewWorkspace, open_review_workspace
+from orchestrator.code_review.review_workspace import (
+    ReviewWorkspace,
+    nearest,
+    open_review_workspace,
+)
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import DiffcourtError, SandboxError
@@ -215,10 +218,7 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
         if side.name not in self._found:
             listed = await self._workspace.contents.paths(side.name)
             names = [name for name in listed if self.wants(name)]
-            changed = sorted(file.path for file in self._workspace.change.files)
-            middle = bisect(names, changed[len(changed) // 2]) if self.check.most else 0
-            first = max(0, middle - self.check.most // 2)
-            self._found[side.name] = names[first : first + (self.check.most or len(names))]
+            self._found[side.name] = nearest(names, self._workspace.change, self.check.most)
         return self._found[side.name]
 
     def _changed_files(self, side: Side) -> list[tuple[str | None, str | None]]:
@@ -279,7 +279,7 @@ class ComparisonCheck(DeclaredCheck, ChangeAnalyzer):
             return AnalyzerReport(self.name, __version__)
         for side in SIDES if self.needs == "tree" else ():
             names = (*self.check.files.names, *self.check.reads.names)
-            await self._workspace.pack_matching(side, names)
+            await self._workspace.pack_matching(side, names, self.check.most)
         job = {"base_root": str(base.root), "head_root": str(head.root), "files": files, **options}
         shared = str(await self._workspace.path_listing())
         function, seconds = self.check.function, time_limit(COMPARISON_SECONDS, len(files))

@@ -1,0 +1,166 @@
+"""Names that a change leaves without a declaration in a module of JavaScript or TypeScript.
+
+A name counts where a change adds it, or removes a line that has it. It is known where a scope
+around it declares it, where a host gives it (``tables/script_names.yaml``), or where a file of the
+tree declares or uses it as a global name, as scripts of a page and packages of Meteor do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
+from diffchecks.data_files import read_map, read_yaml
+from diffchecks.jobs import ChangedFile, ComparisonJob
+from diffchecks.path_kinds import is_product
+from diffchecks.patterns import pattern_files, programs_in
+from diffchecks.patterns.pattern_loading import load_language
+from diffchecks.patterns.readings import read_program
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+MAX_PARSED = 100  # other files in which a change's names are looked for
+MAX_LINE = 2000  # characters, in code that people write
+_TABLE = read_yaml("script_names.yaml")
+_GIVEN = frozenset(word for words in _TABLE["given"].values() for word in words.split())
+_SCOPES, _NO_USE = (frozenset(_TABLE[key].split()) for key in ("scopes", "no_use"))
+_MODULE, _READ, _SETTINGS, _IMPORTS_ITSELF = (
+    re.compile(_TABLE[key]) for key in ("module", "read", "settings", "imports_itself")
+)
+_WORD = re.compile(r"(?<![\w$.#@])[A-Za-z_$][\w$]*")
+_WHOLE = {"assignment_expression"}  # what makes a name a global one where nothing declares it
+
+
+def run(job: ComparisonJob) -> CheckReply:
+    """Report each such name once in a file, where it is used first."""
+    tree, reply = _Tree(job), CheckReply()
+    for file in job.files:
+        if file.in_head and file.whole and not tree.imports_itself:
+            with suppress(Gap, RecursionError):  # other checks report what cannot be read
+                reply.findings.extend(_findings(file, tree))
+                reply.examined.append(file.path)
+    return reply
+
+
+def _findings(file: ChangedFile, tree: _Tree) -> Iterator[RawFinding]:
+    head = Source(file.path, read(tree.job.head_root, file.path))
+    old = (file.old_path or file.path) if file.in_base else ""
+    base = Source(old, read(tree.job.base_root, old) if old else b"")
+    names = _words(head.lines, file.added) | _words(base.lines, file.removed)
+    names = names.intersection(_WORD.findall(head.text)) - _GIVEN
+    if not names or max(map(len, head.lines)) > MAX_LINE or not _MODULE.search(head.text):
+        return
+    free = free_names(head, names)
+    before = free_names(base, free) if free and old else {}
+    for name, line in sorted(free.items()):
+        if (
+            name not in before
+            and not _says("offers", name, head.text)
+            and not tree.knows(name, file.path)
+        ):
+            was = next((n for n in file.removed if name in base.lines[n - 1]), 0)
+            why = "its declaration was removed" if was else "nothing declares it"
+            yield RawFinding(
+                "undefined", file.path, line, f"{name} is used, and {why}",
+                removed_path=old if was else "", removed_line=was, confidence=0.9,
+            )  # fmt: skip
+
+
+def _words(lines: Sequence[str], numbers: Iterable[int]) -> set[str]:
+    return {word for n in numbers if n <= len(lines) for word in _WORD.findall(lines[n - 1])}
+
+
+class _Tree:
+    """What the files of base, and the changed ones, know of names."""
+
+    def __init__(self, job: ComparisonJob) -> None:
+        self.job, self._parsed = job, 0
+        read_here = [path for path in job.base_tree if _READ.search(path)]
+        self.imports_itself = any(map(_IMPORTS_ITSELF.search, read_here))
+        self._places = [(job.head_root, file.path) for file in job.files if file.in_head]
+        self._places += [(job.base_root, path) for path in read_here]
+
+    def knows(self, name: str, user: str) -> bool:
+        """Whether one of them declares or uses a name as a global one; for a product, no test."""
+        return any(
+            self._gives(name, root, path)
+            for root, path in self._places
+            if _SETTINGS.search(path) or is_product(path) >= is_product(user)
+        )
+
+    def _gives(self, name: str, root: str, path: str) -> bool:
+        with suppress(Gap):
+            source = Source(path, read(root, path))
+            if not _says("uses", name, source.text):
+                return False
+            shared = not _MODULE.search(source.text) and _says("shared", name, source.text)
+            if shared or _SETTINGS.search(path) or _says("offers", name, source.text):
+                return True
+            if root == self.job.base_root:
+                self._parsed += 1
+                return self._parsed > MAX_PARSED or name in free_names(source, [name])
+        return False
+
+
+def _says(kind: str, name: str, text: str) -> bool:
+    return re.search(_TABLE[kind].replace("NAME", re.escape(name)), text) is not None
+
+
+def free_names(source: Source, names: Collection[str]) -> dict[str, int]:
+    """Those of some names that a file uses and no scope around it declares → line of first use.
+
+    Raises:
+        Gap: no grammar reads all of it as it stands.
+    """
+    wanted = "|".join(map(re.escape, sorted(names)))
+    scopes: dict[str, list[range]] = {}
+    used: list[SgNode] = []
+    for program in programs_in(source):
+        language = load_language(pattern_files(), program.suffix)
+        reading, *filled = read_program(program, language) if language else (None,)
+        if reading is None or reading.errors or filled:
+            raise Gap("no grammar reads it as it stands")
+        kinds = [{"kind": kind} for kind in _TABLE["names"][reading.grammar]]
+        rule = {"any": kinds, "regex": f"^({wanted})$"}
+        for node in reading.root.find_all({"rule": rule}):  # type: ignore[call-overload]
+            if (scope := _scope(node)) is not None:  # the scripts of a component share their names
+                scopes.setdefault(node.text(), []).append(scope)
+            elif _is_use(node):
+                used.append(node)
+    found: dict[str, int] = {}
+    for node in used:
+        span = node.range().start
+        if not any(span.index in scope for scope in scopes.get(node.text(), ())):
+            found.setdefault(node.text(), span.line + 1)
+    return found
+
+
+def _scope(node: SgNode) -> range | None:
+    """The places at which the name that a node declares is known; None: it declares none."""
+    first, *above = node.ancestors()
+    field = read_map("script_names.yaml", "declares").get(first.kind())
+    part = node if field == "any" else first.field(field) if field else None
+    if node.kind() != "shorthand_property_identifier_pattern" and (
+        part is None or part.range() != node.range()
+    ):
+        return None
+    around = above if field == "name" else [first, *above]
+    inner = (each for each in around if each.kind() in _SCOPES and first.kind() not in _WHOLE)
+    span = next(inner, [first, *above][-1]).range()
+    return range(span.start.index, span.end.index)
+
+
+def _is_use(node: SgNode) -> bool:
+    """Whether the program has a value under a name that no declaration is."""
+    first, *above = node.ancestors()
+    kinds = {first.kind(), *(each.kind() for each in above)}
+    if node.kind() == "type_identifier" or kinds & _NO_USE:
+        return False
+    if first.kind() == "export_specifier":
+        source, alias = above[1].field("source"), first.field("alias")
+        return source is None and (alias is None or alias.range() != node.range())
+    return not (first.kind().startswith("jsx_") and node.text()[0].islower())
