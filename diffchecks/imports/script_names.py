@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from diffchecks import DATA
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
 from diffchecks.data_files import read_map, read_yaml
 from diffchecks.jobs import ChangedFile, ComparisonJob
 from diffchecks.path_kinds import is_product
-from diffchecks.patterns import pattern_files, programs_in
+from diffchecks.patterns import programs_in
 from diffchecks.patterns.pattern_loading import load_language
 from diffchecks.patterns.readings import read_program
 
@@ -28,11 +29,8 @@ MAX_LINE = 2000  # characters, in code that people write
 _TABLE = read_yaml("script_names.yaml")
 _GIVEN = frozenset(word for words in _TABLE["given"].values() for word in words.split())
 _SCOPES, _NO_USE = (frozenset(_TABLE[key].split()) for key in ("scopes", "no_use"))
-_MODULE, _READ, _SETTINGS, _IMPORTS_ITSELF = (
-    re.compile(_TABLE[key]) for key in ("module", "read", "settings", "imports_itself")
-)
 _WORD = re.compile(r"(?<![\w$.#@])[A-Za-z_$][\w$]*")
-_WHOLE = {"assignment_expression"}  # what makes a name a global one where nothing declares it
+_LANGUAGE = (str(DATA / "patterns" / "javascript.yaml"),)
 
 
 def run(job: ComparisonJob) -> CheckReply:
@@ -52,22 +50,19 @@ def _findings(file: ChangedFile, tree: _Tree) -> Iterator[RawFinding]:
     base = Source(old, read(tree.job.base_root, old) if old else b"")
     names = _words(head.lines, file.added) | _words(base.lines, file.removed)
     names = names.intersection(_WORD.findall(head.text)) - _GIVEN
-    if not names or max(map(len, head.lines)) > MAX_LINE or not _MODULE.search(head.text):
+    if not names or max(map(len, head.lines)) > MAX_LINE or not _says("module", head.text):
         return
     free = free_names(head, names)
     before = free_names(base, free) if free and old else {}
     for name, line in sorted(free.items()):
-        if (
-            name not in before
-            and not _says("offers", name, head.text)
-            and not tree.knows(name, file.path)
-        ):
-            was = next((n for n in file.removed if name in base.lines[n - 1]), 0)
-            why = "its declaration was removed" if was else "nothing declares it"
-            yield RawFinding(
-                "undefined", file.path, line, f"{name} is used, and {why}",
-                removed_path=old if was else "", removed_line=was, confidence=0.9,
-            )  # fmt: skip
+        if name in before or _says("offers", head.text, name) or tree.knows(name, file.path):
+            continue
+        was = next((n for n in file.removed if name in base.lines[n - 1]), 0)
+        why = "its declaration was removed" if was else "nothing declares it"
+        yield RawFinding(
+            "undeclared", file.path, line, f"{name} is used, and {why}",
+            removed_path=old if was else "", removed_line=was, confidence=0.9,
+        )  # fmt: skip
 
 
 def _words(lines: Sequence[str], numbers: Iterable[int]) -> set[str]:
@@ -79,26 +74,28 @@ class _Tree:
 
     def __init__(self, job: ComparisonJob) -> None:
         self.job, self._parsed = job, 0
-        read_here = [path for path in job.base_tree if _READ.search(path)]
-        self.imports_itself = any(map(_IMPORTS_ITSELF.search, read_here))
+        read_here = [path for path in job.base_tree if _says("read", path)]
+        self.imports_itself = any(_says("imports_itself", path) for path in read_here)
         self._places = [(job.head_root, file.path) for file in job.files if file.in_head]
         self._places += [(job.base_root, path) for path in read_here]
 
     def knows(self, name: str, user: str) -> bool:
         """Whether one of them declares or uses a name as a global one; for a product, no test."""
+        shown = is_product(user)
         return any(
             self._gives(name, root, path)
             for root, path in self._places
-            if _SETTINGS.search(path) or is_product(path) >= is_product(user)
+            if not shown or is_product(path) or _says("settings", path)
         )
 
     def _gives(self, name: str, root: str, path: str) -> bool:
         with suppress(Gap):
             source = Source(path, read(root, path))
-            if not _says("uses", name, source.text):
+            text = source.text
+            if name not in text or not _says("uses", text, name):
                 return False
-            shared = not _MODULE.search(source.text) and _says("shared", name, source.text)
-            if shared or _SETTINGS.search(path) or _says("offers", name, source.text):
+            shared = _says("shared", text, name) and not _says("module", text)
+            if shared or _says("settings", path) or _says("offers", text, name):
                 return True
             if root == self.job.base_root:
                 self._parsed += 1
@@ -106,7 +103,7 @@ class _Tree:
         return False
 
 
-def _says(kind: str, name: str, text: str) -> bool:
+def _says(kind: str, text: str, name: str = "") -> bool:
     return re.search(_TABLE[kind].replace("NAME", re.escape(name)), text) is not None
 
 
@@ -120,7 +117,7 @@ def free_names(source: Source, names: Collection[str]) -> dict[str, int]:
     scopes: dict[str, list[range]] = {}
     used: list[SgNode] = []
     for program in programs_in(source):
-        language = load_language(pattern_files(), program.suffix)
+        language = load_language(_LANGUAGE, program.suffix)
         reading, *filled = read_program(program, language) if language else (None,)
         if reading is None or reading.errors or filled:
             raise Gap("no grammar reads it as it stands")
@@ -148,8 +145,9 @@ def _scope(node: SgNode) -> range | None:
         part is None or part.range() != node.range()
     ):
         return None
+    assigned = first.kind() == "assignment_expression"  # without a declaration, a global name
     around = above if field == "name" else [first, *above]
-    inner = (each for each in around if each.kind() in _SCOPES and first.kind() not in _WHOLE)
+    inner = (each for each in around if each.kind() in _SCOPES and not assigned)
     span = next(inner, [first, *above][-1]).range()
     return range(span.start.index, span.end.index)
 

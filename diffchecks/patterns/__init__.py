@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -247,15 +247,10 @@ def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]
     return fits
 
 
-@cache
-def pattern_files() -> tuple[str, ...]:
-    """The paths of the files of patterns that come with the package."""
-    return tuple(map(str, sorted((DATA / "patterns").glob("*.yaml"))))
-
-
 def is_read_by_grammar(source: Source) -> bool:
     """Whether a grammar reads every line of a program as it stands."""
-    language = load_language(pattern_files(), source.suffix)
+    files = tuple(map(str, sorted((DATA / "patterns").glob("*.yaml"))))
+    language = load_language(files, source.suffix)
     if language is None:
         return False
     as_it_stands = replace(language, holes={}, macros=False)

@@ -49,14 +49,6 @@ from orchestrator.engine.types import Criterion
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.scratch_directory import remove_tree
 
-
-def nearest(paths: list[str], change: Change, most: int) -> list[str]:
-    """Of paths in their order, at most so many around the changed ones; 0: all."""
-    changed = sorted(file.path for file in change.files)
-    first = max(0, bisect(paths, changed[len(changed) // 2]) - most // 2) if most else 0
-    return paths[first : first + (most or len(paths))]
-
-
 TREES = "trees"
 """The directory below a workspace's own in which tests of findings run."""
 
@@ -191,15 +183,17 @@ class ReviewWorkspace:
         return {path: tree[path][1] for path in paths if path in tree}
 
     async def pack_matching(self, side: SideName, patterns: tuple[str, ...], most: int = 0) -> None:
-        """Pack the files of a side whose names match; the same patterns are looked up once.
-
-        Args:
-            most: those nearest to the changed ones by name; 0: all.
-        """
+        """Pack a side's ``nearest`` files whose names match; the same are looked up once."""
         if (side, patterns) not in self._packed:
             paths = [path for path in await self.contents.paths(side) if matches(path, patterns)]
-            await self.packing.add(side, nearest(paths, self.change, most))
+            await self.packing.add(side, self.nearest(paths, most))
             self._packed.add((side, patterns))
+
+    def nearest(self, paths: list[str], most: int) -> list[str]:
+        """Of sorted paths, at most so many around the changed ones; 0: all."""
+        changed = sorted(file.path for file in self.change.files)
+        first = max(0, bisect(paths, changed[len(changed) // 2]) - most // 2) if most else 0
+        return paths[first : first + (most or len(paths))]
 
     async def path_listing(self) -> Path:
         """A file with the paths of both sides, as parts of a job that many checks share.

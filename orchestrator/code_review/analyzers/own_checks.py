@@ -25,11 +25,7 @@ from orchestrator.code_review.analyzer_types import (
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.review_workspace import (
-    ReviewWorkspace,
-    nearest,
-    open_review_workspace,
-)
+from orchestrator.code_review.review_workspace import ReviewWorkspace, open_review_workspace
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import DiffcourtError, SandboxError
@@ -218,7 +214,7 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
         if side.name not in self._found:
             listed = await self._workspace.contents.paths(side.name)
             names = [name for name in listed if self.wants(name)]
-            self._found[side.name] = nearest(names, self._workspace.change, self.check.most)
+            self._found[side.name] = self._workspace.nearest(names, self.check.most)
         return self._found[side.name]
 
     def _changed_files(self, side: Side) -> list[tuple[str | None, str | None]]:

@@ -1,0 +1,134 @@
+"""Names in JavaScript and TypeScript that a change leaves without a declaration."""
+
+from pathlib import Path
+
+import pytest
+
+from diffchecks.imports.script_names import run
+from diffchecks.jobs import ChangedFile, ComparisonJob
+
+
+def found(place: Path, base: dict[str, str], head: dict[str, str]) -> list[str]:
+    """What the check says of files of head, every line of which is new where base has another."""
+    for side, files in (("base", base), ("head", head)):
+        for path, text in files.items():
+            (place / side / path).parent.mkdir(parents=True, exist_ok=True)
+            (place / side / path).write_text(text, "utf-8")
+    changed = []
+    for path, text in head.items():
+        old, new = base.get(path, "").split("\n"), text.split("\n")
+        changed.append(
+            ChangedFile(
+                path,
+                old_path=path if path in base else None,
+                old_blob="1" if path in base else None,
+                new_blob="2",
+                added=tuple(n for n, line in enumerate(new, 1) if line not in old),
+                removed=tuple(n for n, line in enumerate(old, 1) if line not in new),
+            )
+        )
+    roots = {f"{side}_root": str(place / side) for side in ("base", "head")}
+    reply = run(ComparisonJob(files=changed, base_tree=sorted(base), **roots))
+    return [f"{each.path}:{each.line} {each.message}" for each in reply.findings]
+
+
+# The shapes of commits of uptime-kuma (a71569379), npm (15d2c6930), hexo (c0b67b30) and mongoose
+# (9408e1d8b), which brought such names back, and of wekan's `card`.
+@pytest.mark.parametrize(
+    ("path", "base", "head", "expected"),
+    [
+        (
+            "a.js",
+            'const { UP, DOWN } = require("./states");\nmodule.exports = (s) => s === UP;\n',
+            'const { DOWN } = require("./states");\nmodule.exports = (s) => s === UP;\n',
+            "a.js:2 UP is used, and its declaration was removed",
+        ),
+        (
+            "a.ts",
+            "export function f(name: string) {\n  return load(name);\n}\nfunction load(n) {}\n",
+            "export function f(name: string) {\n  return load(newName);\n}\nfunction load(n) {}\n",
+            "a.ts:2 newName is used, and nothing declares it",
+        ),
+        (
+            "a.js",
+            'import h from "h";\nexport const f = () => {\n  let result = h();\n  return result;\n};\n',
+            'import h from "h";\nexport const f = () => {\n  h();\n  return result;\n};\n',
+            "a.js:4 result is used, and its declaration was removed",
+        ),
+        (
+            "a.jsx",
+            "",
+            'import { card } from "./b";\nexport const A = () => <Box of={card} />;\n',
+            "a.jsx:2 Box is used, and nothing declares it",
+        ),
+        (
+            "a.js",
+            "",
+            "export function f() { const card = 1; return card; }\nexport const g = () => card.id;\n",
+            "a.js:2 card is used, and nothing declares it",
+        ),
+        (
+            "a.vue",
+            '<script>\nimport b from "b";\nexport default { m() { return b(1); } };\n</script>\n',
+            "<script>\nexport default { m() { return b(1); } };\n</script>\n",
+            "a.vue:2 b is used, and its declaration was removed",
+        ),
+    ],
+)
+def test_a_name_that_nothing_declares_any_more_is_found(
+    tmp_path: Path, path: str, base: str, head: str, expected: str
+) -> None:
+    assert found(tmp_path, {path: base} if base else {}, {path: head}) == [expected]
+
+
+def test_names_that_something_declares_or_asks_for_are_quiet(tmp_path: Path) -> None:
+    head = """import a, { b as c, type D } from "x";
+export * as ns from "y";
+export { default as z } from "w";
+import E = require("e");
+/* global given */
+type Args = [first: string, second?: number];
+enum Kind { One = 1, Two = One }
+declare const ambient: number;
+export function f({ g, h: [i = c], ...j }: D, k = g, ...l: Args[]): j is D {
+  for (const m of i) { try { later(m, k, l); } catch (n) { report(n); } }
+  outer: for (;;) { continue outer; }
+  if (typeof maybe !== "undefined") { maybe(); }
+  window.known = 1;
+  return known && given && ambient && E && a && Kind && f<Record<string, Set>, 1>(process);
+  function later(...o) { return arguments.length + o.length; }
+}
+const report = (error: NodeJS.Error) => <div title={error.name}>{JSON.stringify(error)}</div>;
+({ p: q } = a);
+q.r({ s: 1, report });
+"""
+    assert found(tmp_path, {}, {"a.tsx": head}) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ("b.js", 'import x from "x";\nshared.use(x);\n'),
+        ("b.js", "var shared = 1;\n"),
+        ("b.js", 'import x from "x";\nshared = x();\n'),
+        ("b.js", 'import x from "x";\nglobalThis.shared = x;\n'),
+        (".eslintrc.json", '{"globals": {"shared": "readonly"}}'),
+        ("types/b.d.ts", "declare global { var shared: number; }\nexport {};\n"),
+        ("nuxt.config.ts", "export default {};\n"),
+    ],
+)
+def test_a_name_that_other_files_of_base_share_is_quiet(
+    tmp_path: Path, other: str, text: str
+) -> None:
+    head = 'import y from "y";\nshared.use(y);\n'
+    assert found(tmp_path, {other: text}, {"a.js": head}) == []
+
+
+def test_a_local_name_of_another_file_or_of_a_test_is_no_shared_one(tmp_path: Path) -> None:
+    base = {
+        "b.js": 'import x from "x";\nexport const f = (shared) => shared.use(x);\n',
+        "test/b.test.js": 'import x from "x";\nshared.use(x);\n',
+    }
+    head = 'import y from "y";\nshared.use(y);\n'
+    assert len(found(tmp_path, base, {"a.js": head})) == 1
+    assert found(tmp_path, base, {"a.js": "shared.use(1);\n"}) == []  # a script of a page
