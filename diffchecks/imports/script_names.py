@@ -1,8 +1,7 @@
 """Names that a change leaves without a declaration in a module of JavaScript or TypeScript.
 
-A name counts where a change adds it, or removes a line that has it. It is known where a scope
-around it declares it, where a host gives it (``tables/script_names.yaml``), or where a file of the
-tree declares or uses it as a global name, as scripts of a page and packages of Meteor do.
+A name counts that the change adds, or has in a line that it removes. It is known where a scope
+declares it, a host gives it, or a file of base has it as a global name, as scripts of pages do.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
 MAX_PARSED = 100  # other files in which a change's names are looked for
-MAX_LINE = 2000  # characters, in code that people write
 _TABLE = read_yaml("script_names.yaml")
 _GIVEN = frozenset(word for words in _TABLE["given"].values() for word in words.split())
 _SCOPES, _NO_USE = (frozenset(_TABLE[key].split()) for key in ("scopes", "no_use"))
@@ -50,17 +48,14 @@ def _findings(file: ChangedFile, tree: _Tree) -> Iterator[RawFinding]:
     base = Source(old, read(tree.job.base_root, old) if old else b"")
     names = _words(head.lines, file.added) | _words(base.lines, file.removed)
     names = names.intersection(_WORD.findall(head.text)) - _GIVEN
-    if not names or max(map(len, head.lines)) > MAX_LINE or not _says("module", head.text):
-        return
-    free = free_names(head, names)
+    free = free_names(head, names) if names and _says("module", head.text) else {}
     before = free_names(base, free) if free and old else {}
     for name, line in sorted(free.items()):
         if name in before or _says("offers", head.text, name) or tree.knows(name, file.path):
             continue
-        was = next((n for n in file.removed if name in base.lines[n - 1]), 0)
-        why = "its declaration was removed" if was else "nothing declares it"
+        was = next((n for n in file.removed if name in _words(base.lines, [n])), 0)
         yield RawFinding(
-            "undeclared", file.path, line, f"{name} is used, and {why}",
+            "undeclared", file.path, line, f"Nothing declares {name}{' any more' * (was > 0)}",
             removed_path=old if was else "", removed_line=was, confidence=0.9,
         )  # fmt: skip
 
@@ -81,17 +76,15 @@ class _Tree:
 
     def knows(self, name: str, user: str) -> bool:
         """Whether one of them declares or uses a name as a global one; for a product, no test."""
-        shown = is_product(user)
         return any(
             self._gives(name, root, path)
             for root, path in self._places
-            if not shown or is_product(path) or _says("settings", path)
+            if is_product(path) or not is_product(user) or _says("settings", path)
         )
 
     def _gives(self, name: str, root: str, path: str) -> bool:
         with suppress(Gap):
-            source = Source(path, read(root, path))
-            text = source.text
+            text = (source := Source(path, read(root, path))).text
             if name not in text or not _says("uses", text, name):
                 return False
             shared = _says("shared", text, name) and not _says("module", text)
@@ -121,19 +114,17 @@ def free_names(source: Source, names: Collection[str]) -> dict[str, int]:
         reading, *filled = read_program(program, language) if language else (None,)
         if reading is None or reading.errors or filled:
             raise Gap("no grammar reads it as it stands")
-        kinds = [{"kind": kind} for kind in _TABLE["names"][reading.grammar]]
-        rule = {"any": kinds, "regex": f"^({wanted})$"}
+        rule = {"any": _TABLE["names"][reading.grammar], "regex": f"^({wanted})$"}
         for node in reading.root.find_all({"rule": rule}):  # type: ignore[call-overload]
             if (scope := _scope(node)) is not None:  # the scripts of a component share their names
                 scopes.setdefault(node.text(), []).append(scope)
             elif _is_use(node):
                 used.append(node)
-    found: dict[str, int] = {}
-    for node in used:
-        span = node.range().start
-        if not any(span.index in scope for scope in scopes.get(node.text(), ())):
-            found.setdefault(node.text(), span.line + 1)
-    return found
+    return {
+        node.text(): node.range().start.line + 1
+        for node in reversed(used)
+        if not any(node.range().start.index in each for each in scopes.get(node.text(), ()))
+    }
 
 
 def _scope(node: SgNode) -> range | None:
@@ -141,9 +132,8 @@ def _scope(node: SgNode) -> range | None:
     first, *above = node.ancestors()
     field = read_map("script_names.yaml", "declares").get(first.kind())
     part = node if field == "any" else first.field(field) if field else None
-    if node.kind() != "shorthand_property_identifier_pattern" and (
-        part is None or part.range() != node.range()
-    ):
+    declares = part is not None and part.range() == node.range()
+    if not declares and node.kind() != "shorthand_property_identifier_pattern":
         return None
     assigned = first.kind() == "assignment_expression"  # without a declaration, a global name
     around = above if field == "name" else [first, *above]
@@ -155,10 +145,8 @@ def _scope(node: SgNode) -> range | None:
 def _is_use(node: SgNode) -> bool:
     """Whether the program has a value under a name that no declaration is."""
     first, *above = node.ancestors()
-    kinds = {first.kind(), *(each.kind() for each in above)}
-    if node.kind() == "type_identifier" or kinds & _NO_USE:
+    if node.kind() == "type_identifier" or _NO_USE & {first.kind(), *(one.kind() for one in above)}:
         return False
     if first.kind() == "export_specifier":
-        source, alias = above[1].field("source"), first.field("alias")
-        return source is None and (alias is None or alias.range() != node.range())
+        return above[1].field("source") is None
     return not (first.kind().startswith("jsx_") and node.text()[0].islower())

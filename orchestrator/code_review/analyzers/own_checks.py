@@ -212,9 +212,8 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
     async def _tree_files(self, side: Side) -> list[str]:
         """Those of a side's files that it reads, found once: a tree may have very many."""
         if side.name not in self._found:
-            listed = await self._workspace.contents.paths(side.name)
-            names = [name for name in listed if self.wants(name)]
-            self._found[side.name] = self._workspace.nearest(names, self.check.most)
+            names = filter(self.wants, await self._workspace.contents.paths(side.name))
+            self._found[side.name] = self._workspace.nearest([*names], self.check.most)
         return self._found[side.name]
 
     def _changed_files(self, side: Side) -> list[tuple[str | None, str | None]]:
