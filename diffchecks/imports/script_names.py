@@ -26,16 +26,14 @@ if TYPE_CHECKING:
 MAX_PARSED = 100  # other files in which a change's names are looked for
 _TABLE = read_yaml("script_names.yaml")
 _GIVEN = frozenset(word for words in _TABLE["given"].values() for word in words.split())
-_SCOPES, _NO_USE = (frozenset(_TABLE[key].split()) for key in ("scopes", "no_use"))
 _WORD = re.compile(r"(?<![\w$.#@])[A-Za-z_$][\w$]*")
-_LANGUAGE = (str(DATA / "patterns" / "javascript.yaml"),)
 
 
 def run(job: ComparisonJob) -> CheckReply:
     """Report each such name once in a file, where it is used first."""
     tree, reply = _Tree(job), CheckReply()
     for file in job.files:
-        if file.in_head and file.whole and not tree.imports_itself:
+        if file.in_head and file.whole:
             with suppress(Gap, RecursionError):  # other checks report what cannot be read
                 reply.findings.extend(_findings(file, tree))
                 reply.examined.append(file.path)
@@ -51,13 +49,13 @@ def _findings(file: ChangedFile, tree: _Tree) -> Iterator[RawFinding]:
     free = free_names(head, names) if names and _says("module", head.text) else {}
     before = free_names(base, free) if free and old else {}
     for name, line in sorted(free.items()):
-        if name in before or _says("offers", head.text, name) or tree.knows(name, file.path):
-            continue
+        known = name in before or _says("offers", head.text, name) or tree.knows(name, file.path)
         was = next((n for n in file.removed if name in _words(base.lines, [n])), 0)
-        yield RawFinding(
-            "undeclared", file.path, line, f"Nothing declares {name}{' any more' * (was > 0)}",
-            removed_path=old if was else "", removed_line=was, confidence=0.9,
-        )  # fmt: skip
+        if not known:
+            yield RawFinding(
+                "undeclared", file.path, line, f"Nothing declares {name}{' any more' * (was > 0)}",
+                removed_path=old if was else "", removed_line=was, confidence=0.9,
+            )  # fmt: skip
 
 
 def _words(lines: Sequence[str], numbers: Iterable[int]) -> set[str]:
@@ -69,15 +67,13 @@ class _Tree:
 
     def __init__(self, job: ComparisonJob) -> None:
         self.job, self._parsed = job, 0
-        read_here = [path for path in job.base_tree if _says("read", path)]
-        self.imports_itself = any(_says("imports_itself", path) for path in read_here)
-        self._places = [(job.head_root, file.path) for file in job.files if file.in_head]
-        self._places += [(job.base_root, path) for path in read_here]
+        here = [(job.base_root, path) for path in job.base_tree if _says("read", path)]
+        self._places = [*((job.head_root, file.path) for file in job.files if file.in_head), *here]
 
     def knows(self, name: str, user: str) -> bool:
         """Whether one of them declares or uses a name as a global one; for a product, no test."""
         return any(
-            self._gives(name, root, path)
+            _says("imports_itself", path) or self._gives(name, root, path)
             for root, path in self._places
             if is_product(path) or not is_product(user) or _says("settings", path)
         )
@@ -85,14 +81,13 @@ class _Tree:
     def _gives(self, name: str, root: str, path: str) -> bool:
         with suppress(Gap):
             text = (source := Source(path, read(root, path))).text
-            if name not in text or not _says("uses", text, name):
-                return False
-            shared = _says("shared", text, name) and not _says("module", text)
-            if shared or _says("settings", path) or _says("offers", text, name):
-                return True
-            if root == self.job.base_root:
+            if name in text and _says("uses", text, name):
+                shared = _says("shared", text, name) and not _says("module", text)
+                if shared or _says("settings", path) or _says("offers", text, name):
+                    return True
                 self._parsed += 1
-                return self._parsed > MAX_PARSED or name in free_names(source, [name])
+                known = root == self.job.base_root and free_names(source, [name])
+                return self._parsed > MAX_PARSED or bool(known)
         return False
 
 
@@ -110,7 +105,7 @@ def free_names(source: Source, names: Collection[str]) -> dict[str, int]:
     scopes: dict[str, list[range]] = {}
     used: list[SgNode] = []
     for program in programs_in(source):
-        language = load_language(_LANGUAGE, program.suffix)
+        language = load_language((str(DATA / "patterns/javascript.yaml"),), program.suffix)
         reading, *filled = read_program(program, language) if language else (None,)
         if reading is None or reading.errors or filled:
             raise Gap("no grammar reads it as it stands")
@@ -137,7 +132,7 @@ def _scope(node: SgNode) -> range | None:
         return None
     assigned = first.kind() == "assignment_expression"  # without a declaration, a global name
     around = above if field == "name" else [first, *above]
-    inner = (each for each in around if each.kind() in _SCOPES and not assigned)
+    inner = (each for each in around if each.kind() in _TABLE["scopes"] and not assigned)
     span = next(inner, [first, *above][-1]).range()
     return range(span.start.index, span.end.index)
 
@@ -145,7 +140,8 @@ def _scope(node: SgNode) -> range | None:
 def _is_use(node: SgNode) -> bool:
     """Whether the program has a value under a name that no declaration is."""
     first, *above = node.ancestors()
-    if node.kind() == "type_identifier" or _NO_USE & {first.kind(), *(one.kind() for one in above)}:
+    kinds = {node.kind(), first.kind(), *(each.kind() for each in above)}
+    if not kinds.isdisjoint(_TABLE["no_use"]):
         return False
     if first.kind() == "export_specifier":
         return above[1].field("source") is None
