@@ -33,7 +33,7 @@ def run(job: ComparisonJob) -> CheckReply:
     """Report each such name once in a file, where it is used first."""
     tree, reply = _Tree(job), CheckReply()
     for file in job.files:
-        if file.in_head and file.whole:
+        if file.status != "deleted" and file.whole:
             with suppress(Gap, RecursionError):  # other checks report what cannot be read
                 reply.findings.extend(_findings(file, tree))
                 reply.examined.append(file.path)
@@ -42,7 +42,7 @@ def run(job: ComparisonJob) -> CheckReply:
 
 def _findings(file: ChangedFile, tree: _Tree) -> Iterator[RawFinding]:
     head = Source(file.path, read(tree.job.head_root, file.path))
-    old = (file.old_path or file.path) if file.in_base else ""
+    old = file.old_path or ""
     base = Source(old, read(tree.job.base_root, old) if old else b"")
     names = _words(head.lines, file.added) | _words(base.lines, file.removed)
     names = names.intersection(_WORD.findall(head.text)) - _GIVEN
@@ -68,7 +68,7 @@ class _Tree:
     def __init__(self, job: ComparisonJob) -> None:
         self.job, self._parsed = job, 0
         here = [(job.base_root, path) for path in job.base_tree if _says("read", path)]
-        self._places = [*((job.head_root, file.path) for file in job.files if file.in_head), *here]
+        self._places = [*((job.head_root, file.path) for file in job.files), *here]
 
     def knows(self, name: str, user: str) -> bool:
         """Whether one of them declares or uses a name as a global one; for a product, no test."""
@@ -99,41 +99,41 @@ def free_names(source: Source, names: Collection[str]) -> dict[str, int]:
     """Those of some names that a file uses and no scope around it declares → line of first use.
 
     Raises:
-        Gap: no grammar reads all of it as it stands.
+        Gap: no grammar reads all of it.
     """
     wanted = "|".join(map(re.escape, sorted(names)))
     scopes: dict[str, list[range]] = {}
     used: list[SgNode] = []
     for program in programs_in(source):
         language = load_language((str(DATA / "patterns/javascript.yaml"),), program.suffix)
-        reading, *filled = read_program(program, language) if language else (None,)
-        if reading is None or reading.errors or filled:
-            raise Gap("no grammar reads it as it stands")
+        *_, reading = read_program(program, language) if language else (None,)
+        if reading is None or reading.errors:
+            raise Gap("no grammar reads all of it")
         rule = {"any": _TABLE["names"][reading.grammar], "regex": f"^({wanted})$"}
         for node in reading.root.find_all({"rule": rule}):  # type: ignore[call-overload]
             if (scope := _scope(node)) is not None:  # the scripts of a component share their names
                 scopes.setdefault(node.text(), []).append(scope)
-            elif _is_use(node):
+            else:
                 used.append(node)
     return {
         node.text(): node.range().start.line + 1
         for node in reversed(used)
         if not any(node.range().start.index in each for each in scopes.get(node.text(), ()))
+        and _is_use(node)
     }
 
 
 def _scope(node: SgNode) -> range | None:
     """The places at which the name that a node declares is known; None: it declares none."""
-    first, *above = node.ancestors()
-    field = read_map("script_names.yaml", "declares").get(first.kind())
-    part = node if field == "any" else first.field(field) if field else None
-    declares = part is not None and part.range() == node.range()
-    if not declares and node.kind() != "shorthand_property_identifier_pattern":
+    parent: SgNode = node.parent()  # type: ignore[assignment] - a name is no whole program
+    field = read_map("script_names.yaml", "declares").get(parent.kind())
+    part = node if field == "any" else parent.field(field) if field else None
+    if part is None or part.range() != node.range():
         return None
-    assigned = first.kind() == "assignment_expression"  # without a declaration, a global name
+    first, *above = node.ancestors()
     around = above if field == "name" else [first, *above]
-    inner = (each for each in around if each.kind() in _TABLE["scopes"] and not assigned)
-    span = next(inner, [first, *above][-1]).range()
+    kinds = () if first.kind() == "assignment_expression" else _TABLE["scopes"]  # a global name
+    span = next((each for each in around if each.kind() in kinds), [first, *above][-1]).range()
     return range(span.start.index, span.end.index)
 
 

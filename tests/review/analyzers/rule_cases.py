@@ -202,7 +202,7 @@ OWN: dict[str, Case] = {
     "qa.key-twice": text("a.json", '{"a": 1,\n "a": 2}\n', '{"a": 1,\n "b": 2}\n'),
     "qa.version-loses-zero": text("action.yml", "go-version: 1.20\n", "go-version: '1.20'\n"),
     "qa.unreachable": text("a.py", "def f():\n    return 1\n    print(2)\n", "def f():\n    print(2)\n    return 1\n"),
-    "qa.script-undeclared": text("a.ts", 'import a from "a";\na(b);\n', 'import a from "a";\na(1);\n'),
+    "qa.script-undeclared": text("a.ts", 'import a from "a";\na(orphaned);\n', 'import a from "a";\na(1);\n'),
     "qa.conflict-markers": text("a.txt", "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n", "Title\n=======\n"),
     "qa.complexity-jump": text("a.py", branches(15), branches(13), branches(12)),
     "qa.test-removed": text(TEST, KEPT, KEPT + REFUND + "X = 1\n", KEPT + REFUND),
