@@ -37,7 +37,7 @@ TITLES = {
 }
 
 # A new dependency is news and no alarm; a fragment of a program has names that it does not define.
-MEANT = {"security.new-dependency", "qa.undefined-name", "qa.unused-import"}
+MEANT = {"security.new-dependency", "qa.script-undeclared", "qa.undefined-name", "qa.unused-import"}
 
 
 class Planted(Struct, frozen=True):
