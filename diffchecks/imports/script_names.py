@@ -127,7 +127,8 @@ def free_names(source: Source, names: Collection[str]) -> dict[str, int]:
 
 def _scope(node: SgNode) -> range | None:
     """The places at which the name that a node declares is known; None: it declares none."""
-    parent: SgNode = node.parent()  # type: ignore[assignment] - a name is no whole program
+    parent = node.parent()
+    assert parent is not None  # a name is no whole program
     field = read_map("script_names.yaml", "declares").get(parent.kind())
     part = node if field == "any" else parent.field(field) if field else None
     if part is None or part.range() != node.range():

@@ -27,8 +27,10 @@ def found(place: Path, base: dict[str, str], head: dict[str, str]) -> list[str]:
                 removed=tuple(n for n, line in enumerate(old, 1) if line not in new),
             )
         )
-    roots = {f"{side}_root": str(place / side) for side in ("base", "head")}
-    reply = run(ComparisonJob(files=changed, base_tree=sorted(base), **roots))
+    before, after = str(place / "base"), str(place / "head")
+    reply = run(
+        ComparisonJob(files=changed, base_tree=sorted(base), base_root=before, head_root=after)
+    )
     return [f"{each.path}:{each.line} {each.message}" for each in reply.findings]
 
 
