@@ -87,7 +87,7 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
     """Report declarations of base whose owner stays, and that nothing in the change replaces."""
     base = Counter(one.key for file in files for one in file.base.found)
     head = Counter(one.key for file in files for one in file.head.found)
-    came = [line for file in files for line in file.text.added_text.split("\n")]
+    came = [line for file in files for line in _moved_lines(file)]
     for file in files:
         opened = [one for one in file.head.found if _opens(file, one, base, head)]
         yield from (_finding(file, [one], opened=True) for one in opened)
@@ -103,6 +103,17 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
                     lost.setdefault(same, []).append(one)
         for places in lost.values():
             yield _finding(file, places)
+
+
+def _moved_lines(file: DeclaringFile) -> list[str]:
+    """The added lines that may hold a guard from elsewhere: not those of a new route or method."""
+    own = {
+        number
+        for one in file.head.found
+        if one.owner not in file.base.owners and _PATTERNS["guards_itself"].search(one.owner)
+        for number in range(one.line, one.end + 1)
+    }
+    return [file.text.head[number - 1] for number in sorted(file.text.added - own)]
 
 
 def _opens(file: DeclaringFile, one: Declaration, base: Counter[Any], head: Counter[Any]) -> bool:

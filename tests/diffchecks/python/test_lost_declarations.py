@@ -200,6 +200,19 @@ LOST = [
         "MIDDLEWARE = [\n    'django.middleware.csrf.CsrfViewMiddleware',\n    'app.Timer',\n]\n",
         "MIDDLEWARE = [\n    'app.Timer',\n]\n",
     ),
+    # that something new has now, which covers nothing else
+    (
+        ACCESS,
+        "a.ts",
+        "app.get('/a/:id', requireAuth, show);\n",
+        "app.get('/a/:id', show);\napp.post('/b', requireAuth, act);\n",
+    ),
+    (
+        ACCESS,
+        "app.py",
+        "@login_required\ndef view(request):\n    return 1\n",
+        "def view(request):\n    return 1\n\n\n@login_required\ndef other(request):\n    return 2\n",
+    ),
 ]
 
 
@@ -382,7 +395,17 @@ KEPT = [
     ),
     # with its function
     ("app.py", "@login_required\ndef view(request):\n    return 1\n\n\nx = 1\n", "x = 1\n"),
-    # on all routes
+    # on all routes, on a group of them, in the class above
+    (
+        "a.js",
+        "router.post('/act/a', requireAuth, act);\n",
+        "router.use('/act', requireAuth);\nrouter.post('/act/a', act);\n",
+    ),
+    (
+        "app.py",
+        "class View(LoginRequiredMixin, Base):\n    x = 1\n",
+        "class Own(LoginRequiredMixin, Base):\n    y = 1\n\n\nclass View(Own):\n    x = 1\n",
+    ),
     (
         "a.js",
         "router.post('/act', requireAuth, act);\n",
