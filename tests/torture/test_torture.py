@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -18,7 +18,13 @@ import pytest
 
 from orchestrator.sandbox import bubblewrap
 from tests.service.service_kit import is_gone
-from tests.torture import hostile_tests, malformed_replies, sandbox_probes, store_faults
+from tests.torture import (
+    hostile_tests,
+    malformed_replies,
+    sandbox_probes,
+    service_kills,
+    store_faults,
+)
 from tests.torture.__main__ import modules
 from tests.torture.faulty_disk import available
 from tests.torture.processes import Figures, Watched
@@ -35,9 +41,14 @@ PROBES = 50
 @pytest.mark.parametrize(
     "name", sorted(modules(), reverse=True)
 )  # those of the service take longest
-def test_a_sample_of_the_cases_passes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_of_the_cases_passes(
+    name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     module = modules()[name]
     assert module
+    if module is service_kills:  # which leaves the server alone, unlike service_database
+        shared = nullcontext(request.getfixturevalue("postgres"))
+        monkeypatch.setattr(service_kills, "server", lambda: shared)
     if module in {hostile_tests, sandbox_probes}:
         monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
     said: list[str] = []
