@@ -9,8 +9,10 @@ import pytest
 from mcp import MCPError
 from mcp_types import ElicitResult, InputRequiredResult, TextContent, TextResourceContents
 
+from orchestrator.app.run_review import ReviewSession
 from orchestrator.catalog.repository_memory import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.mcp_server import server as server_module
 from orchestrator.providers.token_bounds import BOUND_TO_TYPICAL_RATIO, max_text_tokens
 from tests.mcp_server.host_kit import Answer, Brain, hosting, served, stored
@@ -272,9 +274,17 @@ async def test_a_long_review_never_blocks_a_call_and_can_be_cancelled(tmp_path: 
 
 
 async def test_a_host_stops_the_review_that_its_call_began_and_only_the_waiting_of_later_calls(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = change(tmp_path / "repo", {}, {"b.py": SHELL})
+    review, hangs = ReviewSession.review, [True]
+
+    async def hang(session: ReviewSession) -> Verdict:
+        if hangs:  # it would ask before it can be stopped
+            await anyio.sleep_forever()
+        return await review(session)
+
+    monkeypatch.setattr(ReviewSession, "review", hang)
     async with served(repo.path) as server, hosting(server) as host:
 
         async def cancelled(**arguments: Any) -> None:
@@ -289,6 +299,7 @@ async def test_a_host_stops_the_review_that_its_call_began_and_only_the_waiting_
         await cancelled(reasoner="host", wait_seconds=50)
         stopped = await host.call("review", run="latest")
         assert stopped["state"] == "interrupted"
+        hangs.clear()
         again = await host.call("review", run=stopped["run"], wait_seconds=0)
         assert again["state"] == "running"
         await cancelled(run=stopped["run"], wait_seconds=50)
