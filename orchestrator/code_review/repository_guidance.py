@@ -75,7 +75,8 @@ _OF_CHANGES, _OF_WORK, _OF_RULES, _OF_COMMANDS = (
     )
 )
 _NO_RULES = re.compile(
-    r"^ *(```|~~~) *([\w-]*).*?^ *\1|<!--(?:(?!<!--).)*?-->|^\[[^\]\n]+\]: \S+$",
+    r"^ *(```|~~~) *([\w-]*).*?^ *\1|<!--(?:(?!<!--).)*?-->|^\[[^\]\n]+\]: \S+$"
+    rf"|^( *)\.\. code(?:-block)?:: (?:{'|'.join(_HEADINGS['shells'])})$(?:\n+\3 +[^\n]*)+",
     re.DOTALL | re.MULTILINE,
 )
 """Code, and what no reader of the page sees."""
