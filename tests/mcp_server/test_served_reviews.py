@@ -277,29 +277,42 @@ async def test_a_host_stops_the_review_that_its_call_began_and_only_the_waiting_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = change(tmp_path / "repo", {}, {"b.py": SHELL})
-    review, hangs = ReviewSession.review, [True]
+    review, first = ReviewSession.review, list[str]()
 
-    async def hang(session: ReviewSession) -> Verdict:
-        if hangs:  # it would ask before it can be stopped
+    async def hang_once(session: ReviewSession) -> Verdict:
+        if first:
+            return await review(session)
+        first.append("begun")
+        try:
             await anyio.sleep_forever()
-        return await review(session)
+        finally:  # once it has ended, a call continues it
+            with anyio.CancelScope(shield=True):
+                while "awaited" not in first:
+                    await anyio.sleep(0.01)
+        raise AssertionError
 
-    monkeypatch.setattr(ReviewSession, "review", hang)
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        first.append("awaited")
+
+    monkeypatch.setattr(ReviewSession, "review", hang_once)
     async with served(repo.path) as server, hosting(server) as host:
 
         async def cancelled(**arguments: Any) -> None:
             with anyio.CancelScope() as scope:
 
                 async def stop(progress: float, total: float | None, message: str | None) -> None:
+                    while not first:
+                        await anyio.sleep(0.01)
                     scope.cancel()
 
                 await host.client.call_tool("review", arguments, progress_callback=stop)
             assert scope.cancelled_caught
 
         await cancelled(reasoner="host", wait_seconds=50)
-        stopped = await host.call("review", run="latest")
+        told = await host.client.call_tool("review", {"run": "latest"}, progress_callback=note)
+        assert isinstance(told.content[0], TextContent)
+        stopped = json.loads(told.content[0].text)
         assert stopped["state"] == "interrupted"
-        hangs.clear()
         again = await host.call("review", run=stopped["run"], wait_seconds=0)
         assert again["state"] == "running"
         await cancelled(run=stopped["run"], wait_seconds=50)
