@@ -1,4 +1,4 @@
-"""Dangerous builds and scripts in languages without a grammar: ``tables/build_files.yaml``.
+"""Dangerous builds, scripts and settings in files without a grammar: ``tables/build_files.yaml``.
 
 A language has these fields:
 
