@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 
 from diffchecks.check_io import NOTE, CheckReply, Gap, Source, read
+from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile, ProtectionsJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.python.source_definitions import NotParsedError, parse_text
@@ -16,7 +17,7 @@ from diffchecks.removed_controls.lost_declarations import (
     read_python,
 )
 from diffchecks.removed_controls.lost_wrapping import ChangedText, find_lost_wrapping
-from diffchecks.removed_controls.removed_checks import find_removed_checks
+from diffchecks.removed_controls.removed_checks import find_lost_settings, find_removed_checks
 from diffchecks.removed_controls.reverted_fixes import add_history
 from diffchecks.removed_controls.unsafe_replacements import find_unsafe_replacements
 
@@ -50,16 +51,17 @@ def run(job: ProtectionsJob) -> CheckReply:
             gaps[file.path] = str(gap)
         else:
             declaring += [changed] if changed else []
-    findings = list(find_lost_wrapping(texts))
-    for text in texts:
+    code = [text for text in texts if matches(text.path, file_names("guarded_code"))]
+    findings = list(find_lost_wrapping(code))
+    for text in code:
         findings += find_unsafe_replacements(text)
     known = {(finding.path, finding.line) for finding in findings}
-    lost = find_lost_declarations(declaring)
+    lost = [*find_lost_declarations(declaring), *find_lost_settings(texts)]
     findings += (finding for finding in lost if (finding.path, finding.line) not in known)
     if job.fixes:
-        findings = add_history(findings, old_texts, job.fixes, texts)
+        findings = add_history(findings, old_texts, job.fixes, code)
     known = {(finding.path, finding.line) for finding in findings}
-    leads = find_removed_checks(texts)
+    leads = find_removed_checks(code)
     findings += (lead for lead in leads if (lead.path, lead.line) not in known)
     facts = {NOTE: f"{_NOT_COMPARED}: {why}"} if (why := job.history_unsearched) else {}
     examined = [text.path for text in texts if text.path not in gaps]

@@ -1,10 +1,11 @@
-"""Lines that may protect and that a change removes or alters, in any language.
+"""Lines that protect, or may, and that a change removes or alters, in any language.
 
-No rule counts most of them, so they are no findings and change no verdict: agents get them as
+Settings that are known to harden are findings. No rule counts most others: agents get them as
 leads. Whether the code is as safe without them is a question about the program, not its syntax. A
 denial of access that goes without a trace is told to people as well, and decides nothing either.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
@@ -88,3 +89,40 @@ def _protecting(text: str) -> frozenset[str]:
     """The words that speak of protection, in lower case."""
     words = frozenset(map(str.lower, _PATTERNS["word"].findall(text)))
     return frozenset(filter(vocabulary("may_protect").search, words))
+
+
+def find_lost_settings(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
+    """Lines of ``tables/lost_settings.yaml`` that go, one for each file; what they harden stays."""
+    came = {word for file in files for word in _PATTERNS["key"].findall(file.added_text)}
+    for file in files:
+        rows = [
+            row for row in read_yaml("lost_settings.yaml") if re.search(row["files"], file.path)
+        ]
+        counts = rows and file.head and path_kinds(file.path).isdisjoint(_NOT_IN)
+        lost = {
+            match["key"]: number
+            for number in (sorted(file.removed) if counts else ())
+            for row in rows
+            if (match := re.search(row["line"], file.base[number - 1][:MAX_CHARACTERS]))
+            and match["key"] not in came
+            and not re.search(rf"\b{re.escape(match['key'])}\b", head := "\n".join(file.head))
+            and not re.search(row.get("unless", "(?!)"), head)
+            and _owner_stays(file, number)
+        }
+        for number in sorted(lost.values())[:1]:
+            where = file.path, file.place(number), f"This is no longer set: {', '.join(lost)}"
+            yield RawFinding(
+                "hardening-removed", *where, removed_path=file.path, removed_line=number
+            )
+
+
+def _owner_stays(file: ChangedText, number: int) -> bool:
+    """Whether the line above that holds a removed one is in head; what only hardens is passed."""
+    line = file.base[number - 1]
+    depth = len(line) - len(line.lstrip())
+    for above in reversed(file.base[: number - 1]):
+        if above.strip() and (own := len(above) - len(above.lstrip())) < depth:
+            if not _PATTERNS["only_hardens"].search(above):
+                return strip_whitespace(above) in file.squeezed_head
+            depth = own
+    return True
