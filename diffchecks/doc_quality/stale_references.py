@@ -1,23 +1,20 @@
-"""Documentation that still mentions a public name that the change removed.
+"""Documentation that still mentions a public name or an option that the change removed.
 
-A name counts as removed if base defined it in product source and no Python, stub or Cython file of
-head contains it, whether the file parses or not. Plain words are ignored, since they may mean
-something else.
+A name, or an option of a command line, counts as removed if base defined it in product source and
+no Python, stub or Cython file of head contains it, whether the file parses or not. Plain words are
+ignored, since they may mean something else.
 """
 
-import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source
 from diffchecks.check_io import read as read_bytes
+from diffchecks.data_files import read_patterns
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product
 from diffchecks.python.source_definitions import find_definitions, gap_on_error, read
 
-_TELLING = re.compile(r"[A-Za-z]+(?:_\w+|[a-z0-9]+[A-Z]\w*)")  # snake_case or CamelCase
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_CODE = re.compile(r"`+([^`\n]+)`+")
-_HISTORY = re.compile(r"change|history|news|release|migrat|upgrad|decision|adr\b", re.IGNORECASE)
+_PATTERNS = read_patterns("stale_references")
 
 
 def run(job: ComparisonJob) -> CheckReply:
@@ -28,7 +25,7 @@ def run(job: ComparisonJob) -> CheckReply:
     found: list[RawFinding] = []
     for page in job.head_tree if gone else ():
         prose = page.endswith((".md", ".rst")) and page not in job.head_links
-        if prose and not _HISTORY.search(page):
+        if prose and not _PATTERNS["history"].search(page):
             try:
                 found += _mentions(page, Source(page, read_bytes(job.head_root, page)), gone)
             except Gap as why:
@@ -38,17 +35,16 @@ def run(job: ComparisonJob) -> CheckReply:
 
 
 def _removed(job: ComparisonJob, gaps: dict[str, str]) -> set[str]:
-    """Distinctive public names that a changed file defined in base and not in head."""
+    """Distinctive public names, and options, that a changed file defined in base."""
     gone: set[str] = set()
     for file in job.files:
         path, old = file.path, file.old_path
         if old and old.endswith(".py") and is_product(old):
             with gap_on_error(gaps, path):
-                before = {
-                    definition.node.name
-                    for definition in find_definitions(read(job.base_root, old).tree)
-                }
-                gone |= {name for name in before if name[0] != "_" and _TELLING.fullmatch(name)}
+                module = read(job.base_root, old)
+                before = {definition.node.name for definition in find_definitions(module.tree)}
+                gone |= set(filter(_PATTERNS["telling"].fullmatch, before))
+                gone |= set(_PATTERNS["option"].findall(module.text))
             if path in gaps:
                 gaps[path] = f"the base version {gaps[path]}"
     return gone
@@ -67,7 +63,7 @@ def _without_used(names: set[str], job: ComparisonJob, gaps: dict[str, str]) -> 
             try:
                 # Any encoding works for finding names, which are mostly ASCII.
                 left.difference_update(
-                    _WORD.findall(read_bytes(job.head_root, path).decode("latin-1"))
+                    _PATTERNS["word"].findall(read_bytes(job.head_root, path).decode("latin-1"))
                 )
             except Gap as why:
                 gaps.setdefault(path, str(why))
@@ -81,8 +77,10 @@ def _mentions(page: str, source: Source, gone: set[str]) -> Iterator[RawFinding]
     for number, line in enumerate(source.lines, 1):
         if line.lstrip().startswith(("```", "~~~")):
             fenced = not fenced
-        code = [line] if fenced else _CODE.findall(line)
-        for name in sorted(left & {word for part in code for word in _WORD.findall(part)}):
+        code = [line] if fenced else _PATTERNS["code"].findall(line)
+        own, foreign = _PATTERNS["word"].findall, _PATTERNS["foreign"].match
+        words = {word for part in code for word in own(part) if word[0] != "-" or not foreign(part)}
+        for name in sorted(left & words):
             left.discard(name)
             message = f"The page refers to {name}, which was removed"
             yield RawFinding("gone", page, number, message, key=f"{page}: {name}")

@@ -20,6 +20,26 @@ def test_a_page_that_speaks_of_what_is_gone(compare: Callable[..., Any]) -> None
     assert "load_record" in one.message
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        "parser.add_argument('--dry-run')",
+        "parser.add_argument('-n', '--dry-run', action='store_true')",
+        "parser.add_argument(\n    '--dry-run',\n)",
+        "@click.option('--dry-run')\ndef f(): ...",
+        "x = typer.Option(False, '--dry-run')",
+    ],
+)
+def test_a_page_that_speaks_of_an_option_that_is_gone(
+    codes: Callable[..., list[str]], option: str
+) -> None:
+    base = {"pkg/cli.py": f"{option}\n", "docs/g.md": "Say `tool run --dry-run` first.\n"}
+    assert codes(stale_references, base, {**base, "pkg/cli.py": "X = 1\n"}) == ["gone"]
+    assert codes(stale_references, base, {**base, "pkg/cli.py": "X = ['--dry-run']\n"}) == []
+    other = {**base, "docs/g.md": "Say `npm publish --dry-run` first.\n"}
+    assert codes(stale_references, other, {**other, "pkg/cli.py": "X = 1\n"}) == []
+
+
 def test_other_files_are_read_only_for_names_that_a_changed_one_no_longer_holds(
     compare: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
