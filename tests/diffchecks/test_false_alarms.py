@@ -313,6 +313,23 @@ def test_everyday_change_has_no_finding(tmp_path: Path, what: str) -> None:
     assert found(tmp_path, *QUIET[what]) == []
 
 
+HIDING = {
+    "a.rs": "/*\n#[cfg(test)]\nmod tests {\n*/\nfn f(req: HttpRequest) {\n"
+    '  let t = req.headers().get("a"); Command::new("sh").arg("-c").arg(format!("ls {}", t));\n}\n',
+    "a.ts": "import.meta.vitest = 1;\nif (import.meta.vitest) {\n"
+    "  app.get('/', (req) => require('child_process').exec('ls ' + req.query.x));\n}\n",
+    "a.c": "#ifdef TEST\n#elif 1\nvoid f() {\n  char b[8];\n  gets(b);\n}\n#endif\n",
+}
+
+
+@pytest.mark.parametrize("path", HIDING)
+def test_what_only_looks_like_tests_in_a_file_hides_nothing_severe(
+    tmp_path: Path, path: str
+) -> None:
+    findings = compared(tmp_path, {}, {f"src/{path}": HIDING[path]})
+    assert {"high", "critical"} & {one.severity for one in findings}
+
+
 @pytest.mark.parametrize("rule", TWINS)
 def test_its_twin_is_found(tmp_path: Path, rule: str) -> None:
     assert [each.partition(".")[2] for each in found(tmp_path, *TWINS[rule])] == [rule]
