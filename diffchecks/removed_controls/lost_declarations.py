@@ -26,6 +26,7 @@ GRAMMARS = read_map("maps.yaml", "grammars_of_guards")
 """File extension → grammar."""
 
 SHOWN = 90  # characters of a declaration in a message
+NEAR = 60  # lines from a guard that goes to those that do its work now
 
 _PATTERNS = read_patterns("lost_declarations")
 
@@ -96,7 +97,7 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
             if any(one.owner == other.owner for other in opened):
                 continue
             gone = file.removed_line(one) and head[one.key] < base[one.key]
-            if gone and _protects(file, one) and not _refuses(file.text):
+            if gone and _protects(file, one) and not _refuses(file, one):
                 words = frozenset(_PATTERNS["words"].findall(one.text))
                 if not any(words.issubset(_PATTERNS["words"].findall(line)) for line in came):
                     same = one.owner if one.kind == "setting" else strip_whitespace(one.text)
@@ -153,12 +154,14 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
     return _limits(written) and not any(_limits(new.text, one.text) for new in came)
 
 
-def _refuses(text: ChangedText) -> bool:
-    """Whether more lines turn a caller away than before: the guard is in what it guarded."""
+def _refuses(file: DeclaringFile, one: Declaration) -> bool:
+    """Whether more lines near it turn a caller away than before: it is in what it guarded."""
     refuses, idle = vocabulary("refuses_caller"), vocabulary("idle")
+    text, place = file.text, file.place(one)
+    near = text.added.intersection(range(place - NEAR, place + NEAR))
     came, went = (
-        sum(1 for line in side.split("\n") if refuses.search(line) and not idle.match(line))
-        for side in (text.added_text, text.removed_text)
+        sum(1 for line in lines if refuses.search(line) and not idle.match(line))
+        for lines in ([text.head[number - 1] for number in near], text.removed_text.split("\n"))
     )
     return came > went
 
