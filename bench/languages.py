@@ -4,7 +4,7 @@
 
 The pairs of the tests' tables, each a file with a defect and a twin that does the same without it:
 all files with a defect are one change, all twins are another, and each is reviewed whole. A defect
-is found when its file has a finding. A second table follows request data: of each class and
+is found when its file has a finding, or one of several files names it. A second table follows request data: of each class and
 language, what is found directly, behind an alias and in a wrapper. A false alarm is a finding of security in a twin, or one of a
 rule that its defect has. ``bench/web_applications.py`` measures Python's data flow.
 """
@@ -94,8 +94,9 @@ def review(folder: Path, pairs: list[Planted], side: str) -> dict[int, set[str]]
         owner |= {place(pair, number, path): number for path in files}
     found: dict[int, set[str]] = defaultdict(set)
     for finding in run_review(options(change(folder, base, head).path), ignore_event).findings:
-        if finding.path in owner:
-            found[owner[finding.path]].add(finding.rule)
+        for path, number in owner.items():
+            if path == finding.path or f"{path}," in f"{finding.detail},":
+                found[number].add(finding.rule)
     return found
 
 

@@ -133,11 +133,12 @@ def join_many(new: Sequence[RuledFinding]) -> list[RuledFinding]:
 
 def _joined(found: Sequence[RuledFinding]) -> list[RuledFinding]:
     (rule, first), *rest = sorted(found, key=lambda finding: (finding[1].path, finding[1].line))
-    files = len({raw.path for _, raw in found})
+    others = sorted({raw.path for _, raw in rest} - {first.path})
     many, lines = "s" * (len(rest) > 1), [str(raw.line) for _, raw in rest]
     where = f"(line{many} {name_some(lines, _NAMED_LINES)})"
     also = f"also at {len(rest)} other place{many} in the file {where}"
-    also = f"{len(found)} places in {files} files" if files > 1 else also
+    if others:
+        also = f"{len(found)} places, also in {name_some(others, _NAMED_LINES)}"
     return [(rule, replace(first, message=f"{first.message}; {also}"))]
 
 

@@ -355,7 +355,10 @@ def test_one_version_in_many_manifests_is_one_finding(tmp_path: Path) -> None:
         for version in ("1.0", "2-SNAPSHOT")
     )
     (finding,) = compared(tmp_path, base, head)
-    assert finding.message == "r was 1.0 and has no upper bound now; 3 places in 3 files"
+    assert (
+        finding.message
+        == "r was 1.0 and has no upper bound now; 3 places, also in b/pom.xml, c/pom.xml"
+    )
 
 
 @pytest.mark.parametrize(("count", "findings"), [(20, 20), (50, 1)])

@@ -99,7 +99,7 @@ async def test_one_cause_in_many_places_is_one_finding_of_what_the_change_adds(
     verdict = await review(change(tmp_path, before, after))
     (found,) = [each for each in verdict.findings if each.rule == "security.csrf-off"]
     assert (found.path, found.start_line) == ("a.py", 6)
-    assert found.detail.endswith("; 2 places in 2 files")
+    assert found.detail.endswith("; 2 places, also in b.py")
 
 
 def test_a_list_of_many_files_for_a_model_stays_valid_json() -> None:
