@@ -94,7 +94,12 @@ def find_undone(
 ) -> Iterator[tuple[str, Undone]]:
     """Path in base → a fix that the change reverts; of those that share lines, the most."""
     added = Counter(_key(line) for text in came for line in text.added_text.split("\n"))
-    words = {text.path: _words(text.added_text.split("\n")) for text in came}
+    code = [text for text in came if path_kinds(text.path).isdisjoint(_NOT_IN)]
+    idle = _PATTERNS["idle"]
+    words = {
+        text.path: _words(line for line in text.added_text.split("\n") if not idle.match(line))
+        for text in code
+    }
     by_path: dict[str, list[PastFix]] = {}
     for fix in fixes:
         by_path.setdefault(fix.path, []).append(fix)

@@ -144,6 +144,8 @@ def test_a_fix_that_lives_on_in_another_file_in_other_words_is_not_taken_back(fo
     moved = guard.replace("owner", "who").replace("ensure_level", "require_level")
     assert found(was, command, fix, **{"b.py": f"def run(one):\n{moved}    drop(one)\n"}) == []
     assert found(was, command, fix, **{"b.py": "def run(one):\n    drop(one)\n"})
+    assert found(was, command, fix, **{"b.md": moved})
+    assert found(was, command, fix, **{"b.py": "".join(f"# {x}\n" for x in moved.splitlines())})
 
 
 def test_a_stricter_check_that_was_mostly_rewritten_before_says_nothing(found):
