@@ -221,6 +221,8 @@ async def test_a_verdict_counts_if_its_quotations_lead_to_the_claim_or_stop_it(
         report = as_form(VerifierReport, {"verdicts": [given]})
         valid, errors = await check_verdicts(workspace, report, asked)
     assert bool(valid) is not bool(why)
+    shown = [quoted.quote for one in valid.values() for quoted in one.quotes]
+    assert NOT_RUN["quote"] not in shown  # which nobody printed
     assert errors == ([f"verdict on {given['finding']}: {why}"] if why else [])
 
 

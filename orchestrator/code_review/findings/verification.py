@@ -126,7 +126,9 @@ async def check_verdicts(
         if any(whys):
             errors.append(f"verdict on {name}: {'; '.join(filter(None, whys))}")
         else:
-            valid[name] = given[0]
+            ran = _printed(given[0], asked[name])
+            quotes = [one for one in given[0].quotes if one.file != RUN_SNIPPET or one in ran]
+            valid[name] = replace(given[0], quotes=quotes)
     return valid, errors
 
 
@@ -180,13 +182,15 @@ async def _faults(
 
 def _of_code(given: ClaimVerdict, claim: Finding) -> ClaimVerdict:
     """A verdict without its quotations of runs: what one printed shows what the place does."""
-    ran = [
-        one.quote
-        for one in given.quotes
-        if one.file == RUN_SNIPPET and any(has_printed(run, one.quote) for run in claim.runs)
-    ]
+    ran = "".join(one.quote for one in _printed(given, claim)[:1])
     quotes = [one for one in given.quotes if one.file != RUN_SNIPPET]
-    return replace(given, quotes=quotes, one_place=given.one_place or "".join(ran[:1]))
+    return replace(given, quotes=quotes, one_place=given.one_place or ran)
+
+
+def _printed(given: ClaimVerdict, claim: Finding) -> list[QuotedCode]:
+    """The quotations of what a run of the claim printed."""
+    runs = [one for one in given.quotes if one.file == RUN_SNIPPET]
+    return [one for one in runs if any(has_printed(run, one.quote) for run in claim.runs)]
 
 
 def _not_shown(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> list[str]:
