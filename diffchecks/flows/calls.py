@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import Source
 from diffchecks.flows.flow_tables import FlowSink, FlowTables
-from diffchecks.flows.syntax import Syntax, line_of, module_name, place_of, shorten, unquote
+from diffchecks.flows.syntax import Syntax, line_of, module_name, shorten, unquote
 from diffchecks.flows.values import (
     ALL,
     CLEAN,
@@ -406,7 +406,7 @@ class Calls(Syntax, ABC):
             )
             for value in values
         )
-        key = place_of(function), signs
+        key = function, signs
         if key not in self._results:
             nested = self.is_nested(function)
             base = FlowState((state if nested else self.module).values, state.cleared)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from diffchecks.flows.calls import Calls
-from diffchecks.flows.syntax import line_of, part_of, place_of, shorten, unquote
+from diffchecks.flows.syntax import line_of, part_of, shorten, unquote
 from diffchecks.flows.values import (
     CLEAN,
     UNKNOWN,
@@ -156,9 +156,8 @@ class Expressions(Calls):
         parts = self.values[node.kind()]
         named = node.named_children()
         chosen = [part for each in parts if (part := part_of(node, each))] if parts else named
-        places = {place_of(part) for part in chosen}
         for child in named:
-            if place_of(child) not in places and child.named_children():
+            if child not in chosen and child.named_children():
                 self.evaluate(child, state)
         values = [self.evaluate(part, state) for part in chosen]
         cast = re.search("cast|conversion", node.kind())
@@ -225,7 +224,7 @@ class Expressions(Calls):
         target = None if field is None else part_of(node, field)
         parts = self.values.get(node.kind(), ())
         given = part_of(node, parts[0]) if parts else None
-        if target is None or given is None or place_of(given) == place_of(target):
+        if target is None or given is None or given == target:
             if target is not None and node.kind() in self.tables.declares:
                 self._set(target.text(), FlowValue(name=target.text()), state, declared=True)
             return CLEAN

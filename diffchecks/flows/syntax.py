@@ -16,14 +16,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 50  # characters of a source in a message
 
-Place = tuple[int, int]
-
-
-def place_of(node: SgNode) -> Place:
-    """Tells a node from others."""
-    span = node.range()
-    return span.start.index, span.end.index
-
 
 def line_of(node: SgNode) -> int:
     """The first line, from 1."""

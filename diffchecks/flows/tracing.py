@@ -13,7 +13,7 @@ from diffchecks.check_io import Source
 from diffchecks.flows.calls import TracedFlow
 from diffchecks.flows.expressions import Expressions
 from diffchecks.flows.flow_tables import FlowTables
-from diffchecks.flows.syntax import line_of, module_name, part_of, place_of
+from diffchecks.flows.syntax import line_of, module_name, part_of
 from diffchecks.flows.values import (
     CLEAN,
     FlowState,
@@ -44,8 +44,8 @@ class Tracing(Expressions):
     ) -> None:
         super().__init__(source, root, language, tables)
         self.marks_parameters = tables.commands.search(source.text) is not None
-        self._names: dict[tuple[int, int], str] = {}
-        self._running: list[tuple[int, int]] = []
+        self._names: dict[SgNode, str] = {}
+        self._running: list[SgNode] = []
         self._waiting: list[tuple[SgNode, str]] = []
         self._returned: list[list[tuple[SgNode, FlowValue]]] = []
         self.shadowed: list[dict[str, FlowValue | None]] = []
@@ -82,7 +82,7 @@ class Tracing(Expressions):
         """Know the program's functions, and run what is in none of them; once."""
         if self._names:
             return
-        self._names[place_of(self.root)] = ""
+        self._names[self.root] = ""
         self._index()
         for found in self.tables.imports.finditer(self.program.text):
             self._import(found.groupdict(default=""))
@@ -101,7 +101,7 @@ class Tracing(Expressions):
                 if function is not None and function.kind() in self.tables.functions:
                     own = name.text().rpartition(".")[2]
                     self.functions.setdefault(own, []).append(function)
-                    self._names[place_of(function)] = own
+                    self._names[function] = own
                 elif _CLASS.search(kind):
                     self.classes.add(name.text())
             waiting += [child for child in node.children() if child.is_named()]
@@ -166,7 +166,8 @@ class Tracing(Expressions):
         return value
 
     def _loop(self, node: SgNode, state: FlowState) -> FlowValue:
-        inner, done = state.copy(), set[tuple[int, int]]()
+        inner = state.copy()
+        done: set[SgNode] = set()
         parts = self.values.get(node.kind(), ())
         field = self.language.bindings.get(node.kind())
         given = part_of(node, parts[0]) if parts else None
@@ -174,13 +175,13 @@ class Tracing(Expressions):
         if given is not None and target is not None:
             value = self.evaluate(given, inner)
             self.bind_name(target, replace(value, fields={}), inner)
-            done = {place_of(given), place_of(target)}
+            done = {given, target}
         condition = node.field("condition")
         if condition is not None:
             inner.clear(self.evaluate(condition, inner).passed)
-            done.add(place_of(condition))
+            done.add(condition)
         for child in node.named_children():
-            if place_of(child) not in done:
+            if child not in done:
                 self.evaluate(child, inner)
         inner.dead = False
         state.become([state, inner])
@@ -293,17 +294,16 @@ class Tracing(Expressions):
         self, node: SgNode, state: FlowState, values: Sequence[FlowValue], context: str = ""
     ) -> FlowValue:
         """What a function gives back for these arguments; those left out are what they say."""
-        own_place = place_of(node)
-        if own_place in self._running or len(self._running) >= _DEPTH or self.runs >= _MAX_RUNS:
+        if node in self._running or len(self._running) >= _DEPTH or self.runs >= _MAX_RUNS:
             return CLEAN
         self.runs += 1
-        self._running.append(own_place)
+        self._running.append(node)
         inner = state.copy()
         shadowed, self.shadowed = self.shadowed, []
         own = set[str]()
         for number, parameter in enumerate(self.parameters(node)):
             before = dict(inner.values)
-            name = f"{self.program.path} {self._names.get(own_place, '')}"
+            name = f"{self.program.path} {self._names.get(node, '')}"
             known = number < len(values)
             given = values[number] if known else self._parameter(parameter, context, name)
             self.bind_name(parameter, given, inner)

@@ -24,15 +24,13 @@ _MAY_NOT_RUN = re.compile(
     f"{_LOOP.pattern}|if|else|switch|case|when|match|try|catch|rescue|cond|ternary|binary|block|body"
 )
 
-Place = tuple[int, int, str]
-
 
 class ValueOrigins:
     """The values of one parsed file."""
 
     def __init__(self, root: SgNode, language: PatternFile, grammar: str) -> None:
         self._root, self._language, self._grammar = root, language, grammar
-        self._bound: dict[tuple[Place, str], list[SgNode]] | None = None
+        self._bound: dict[tuple[SgNode, str], list[SgNode]] | None = None
         self._parameters = {kind for kind, name in language.bindings.items() if name is None}
 
     def holds(self, condition: Condition, node: SgNode) -> SgNode | None:
@@ -51,12 +49,13 @@ class ValueOrigins:
     def _varying(self, node: SgNode) -> Iterator[SgNode]:
         """The parts of a value that are not constant."""
         # Each part, with the name to follow: for ``a.b``, it is ``a``.
-        waiting, seen = [(node, node)], set[Place]()
+        waiting = [(node, node)]
+        seen: set[SgNode] = set()
         while waiting:
             part, shown = waiting.pop()
-            if _place(part) in seen or self._harmless(part):
+            if part in seen or self._harmless(part):
                 continue
-            seen.add(_place(part))
+            seen.add(part)
             source = self._source(part)
             if source is not None:
                 waiting.append((source, shown))
@@ -113,13 +112,14 @@ class ValueOrigins:
 
     def _behind(self, node: SgNode, stop: Callable[[SgNode], bool]) -> Iterator[SgNode]:
         """A value and all its parts, recursively, without the parts of those at which it stops."""
-        waiting, seen = [node], set[Place]()
+        waiting = [node]
+        seen: set[SgNode] = set()
         while waiting:
             part = waiting.pop()
             yield part
             if not stop(part):
-                origins = [each for each in self._parts(part) if _place(each) not in seen]
-                seen.update(map(_place, origins))
+                origins = [each for each in self._parts(part) if each not in seen]
+                seen.update(origins)
                 waiting += origins
 
     def _text(self, node: SgNode) -> str:
@@ -143,12 +143,12 @@ class ValueOrigins:
         """The varying parts of a value that come from a request."""
         for part in self._varying(node):
             source: SgNode | None = part
-            seen = set[Place]()
-            while source is not None and _place(source) not in seen:
+            seen: set[SgNode] = set()
+            while source is not None and source not in seen:
                 if self._language.request.fullmatch(source.text()):
                     yield part
                     break
-                seen.add(_place(source))
+                seen.add(source)
                 source = self._taken_from(source)
 
     def _taken_from(self, node: SgNode) -> SgNode | None:
@@ -166,7 +166,7 @@ class ValueOrigins:
         name = node.text()
         for scope in (*node.ancestors(), self._root):
             if scope.kind() in self._language.scopes or scope.parent() is None:
-                found = self._bound.get((_place(scope), name))
+                found = self._bound.get((scope, name))
                 if found:
                     return self._reaching(node, found) if scope == self._scope(node) else found
         return []
@@ -174,9 +174,9 @@ class ValueOrigins:
     def _reaching(self, node: SgNode, found: list[SgNode]) -> list[SgNode]:
         """Without the values that one assigned later, on every way to the name, replaces."""
         above, at = node.ancestors(), _place(node)[0]
-        over, first = set(map(_place, above)), -1
+        over, first = set(above), -1
         for each in found:
-            own = takewhile(lambda one: _place(one) not in over, each.ancestors())
+            own = takewhile(lambda one: one not in over, each.ancestors())
             sure = not any(_MAY_NOT_RUN.search(one.kind()) for one in own)
             sets = not {"=", ":="}.isdisjoint(child.text() for child in each.children())
             if sure and sets and _place(each)[1] <= at:
@@ -185,8 +185,8 @@ class ValueOrigins:
         last = _place(self._root)[1] if looped else at
         return [each for each in found if first <= _place(each)[0] <= last]
 
-    def _bindings(self) -> dict[tuple[Place, str], list[SgNode]]:
-        bound: dict[tuple[Place, str], list[SgNode]] = {}
+    def _bindings(self) -> dict[tuple[SgNode, str], list[SgNode]]:
+        bound: dict[tuple[SgNode, str], list[SgNode]] = {}
         for kind, field in self._language.bindings.items():
             if not _has_kind(self._grammar, kind):
                 continue
@@ -196,7 +196,7 @@ class ValueOrigins:
                 operators = self._language.binds_with
                 if target is None or (operators and operators.isdisjoint(kinds)):
                     continue
-                scope = _place(self._scope(node))
+                scope = self._scope(node)
                 for name in self._names(target, inside=field is None):
                     bound.setdefault((scope, name), []).append(node)
         return bound
@@ -225,9 +225,10 @@ def _has_kind(grammar: str, kind: str) -> bool:
     return True
 
 
-def _place(node: SgNode) -> Place:
-    span = node.range()  # an argument node spans the same text as its value
-    return span.start.index, span.end.index, node.kind()
+def _place(node: SgNode) -> tuple[int, int]:
+    """Where a node begins and ends; slow in long lines, so the node itself tells it from others."""
+    span = node.range()
+    return span.start.index, span.end.index
 
 
 def _callee(text: str) -> str:
