@@ -9,6 +9,7 @@ import importlib
 import os
 import signal
 import socket
+import tempfile
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator
@@ -64,13 +65,16 @@ MIN_ROOM = 4 << 30
 def _write_in_memory() -> None:
     """Give tests folders that wait for no disk, where they can run what they write.
 
-    Each commit of a journal waits for a disk, as it should.
+    Each commit of a journal waits for a disk, as it should, and a file system that has had many
+    files looks long for room for each new one.
     """
     if MEMORY.is_dir():
         there = os.statvfs(MEMORY)
         runs = not there.f_flag & os.ST_NOEXEC
         if runs and there.f_bavail * there.f_frsize >= MIN_ROOM:
-            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+            for name in ("PYTEST_DEBUG_TEMPROOT", "TMPDIR"):
+                os.environ.setdefault(name, str(MEMORY))
+            tempfile.tempdir = None  # which it may have looked for before
 
 
 _write_in_memory()

@@ -136,7 +136,7 @@ async def test_a_bwrap_that_keeps_capabilities_is_refused(sandbox: Sandbox, shim
         ("--ro-bind {0} /usr/share", "/usr/share is mounted in its namespaces, which was not"),
         ("--bind {0} {1}/sub", "{1}/sub is mounted in its namespaces, which was not requested"),
         ("--bind {0} /tmp/x/y", "/tmp/x/y is mounted in its namespaces, which was not requested"),
-        ("--bind /dev/shm /tmp/../dev/shm", "/dev/shm is not a new one of its namespaces"),
+        ("--bind /dev/shm /tmp/../dev/shm", "{2}"),
         ("--tmpfs /etc/new --remount-ro /etc/new", "/etc/new is mounted in its namespaces"),
     ],
 )
@@ -145,7 +145,11 @@ async def test_a_bwrap_that_mounts_what_nobody_asked_for_is_refused(
 ) -> None:
     host = tmp_path / "host"
     host.mkdir()
-    places = (host, scratch_directory.work_directory())
+    work = scratch_directory.work_directory()
+    shared = "/dev/shm is not a new one of its namespaces"
+    if str(work).startswith("/dev/shm/"):
+        shared = "our files are visible in its namespaces"  # which is noticed first
+    places = (host, work, shared)
     shim(ADDING.format(added.format(*places)))
     with pytest.raises(SandboxError, match=re.escape(why.format(*places))):
         await word()
