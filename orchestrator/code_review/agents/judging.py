@@ -112,14 +112,15 @@ def is_decided(state: ReviewState) -> bool:
     A score says whether to look again. The verdict would stay, and the same model finds no more.
     """
     readers, policy = state.examiners, state.given.catalog.verdict_policy
-    alone = state.assignment is not None and not state.is_led
+    # Without a lead, the single agent reads every file.
+    read_by_one = state.assignment is not None and not state.is_led
     shown = any(
         outcome_of(one, policy)[0] != "merge" and one.support in {"proven", "verified"}
         for one in state.synthesis.findings
         if set(one.reported_by) & set(readers)
     )
     whole = not any(skip.gap for skip in state.synthesis.skipped)
-    return alone and shown and whole
+    return read_by_one and shown and whole
 
 
 async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:
