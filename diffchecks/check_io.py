@@ -211,10 +211,20 @@ class Source:
     @cached_property
     def test_lines(self) -> list[range]:
         """The lines that only tests run, such as those of modules with ``#[cfg(test)]``."""
-        tests, text = read_map("maps.yaml", "tests_inside").get(self.suffix), self.text
-        return [
-            range(text.count("\n", 0, part.start()) + 1, text.count("\n", 0, part.end()) + 2)
-            for part in (re.finditer(tests, text) if tests else ())
+        part: Any = read_map("maps.yaml", "tests_inside").get(self.suffix)
+        if not part or not re.search(part["hint"], self.text):
+            return []
+        from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a file with them pays
+
+        lines = self.text.encode("utf-8", "replace").decode().split("\n")
+        found = SgRoot("\n".join(lines), part["grammar"]).root().find_all({"rule": part["rule"]})
+        spans = (node.range() for node in found if not node.find(kind="ERROR"))
+        return [  # without a line that other code begins or ends
+            range(
+                span.start.line + 1 + bool(lines[span.start.line][: span.start.column].strip()),
+                span.end.line + 2 - bool(lines[span.end.line][span.end.column :].strip()),
+            )
+            for span in spans
         ]
 
     @property

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from diffchecks import CheckFinding, check_trees
+from diffchecks.check_io import Source
 
 Files = Mapping[str, str]
 
@@ -329,6 +330,34 @@ def test_what_only_looks_like_tests_in_a_file_hides_nothing_severe(
 ) -> None:
     findings = compared(tmp_path, {}, {f"src/{path}": HIDING[path]})
     assert {"high", "critical"} & {one.severity for one in findings}
+
+
+# Lines with IN are run by tests only, lines with OUT are a part of the product.
+INNER = [
+    ("rs", "#[cfg(test)]\n// why\n#[allow(x)]\nmod tests {\n  IN!();\n}\nOUT!();\n"),
+    ("rs", "#[tokio::test]\nasync fn f() { IN() }\nfn g() { OUT() }\n"),
+    ("rs", "#[cfg(any(test, unix))]\nmod tests {\n  OUT!();\n}\n"),
+    ("rs", "/*\n#[cfg(test)]\nmod tests {\n*/\nfn f() {\n  OUT!();\n}\n"),
+    ("rs", "#[cfg(test)]\nmod tests {\n  fn f() {\n  IN } }\nfn g() {\n  OUT!();\n}\n"),
+    ("rs", '#[cfg(test)]\nconst A: &str = "{";\nfn g() {\n  OUT!();\n}\n'),
+    ("rs", "fn f() { OUT() } #[cfg(test)] mod a {\n  IN!();\n} fn g() { OUT() }\n"),
+    ("ts", "if (import.meta.vitest) {\n  const { it } = import.meta.vitest\n  IN\n} else OUT\n"),
+    ("js", "if (import.meta.env.A) OUT\nif (import.meta.vitest) {\n  IN\n}\n"),
+    *(
+        ("ts", f"{sets}\nif (import.meta.vitest) {{\n  OUT\n}}\n")
+        for sets in ("import.meta/**/.vitest = 1", "f(import.meta)", "[import.meta.vitest] = [1]")
+    ),
+    ("ts", "const a = `\nif (import.meta.vitest) {\n`;\nfunction f() {\n  OUT\n}\n"),
+    ("c", "#ifdef TEST\nOUT\n#endif\n"),
+]
+
+
+@pytest.mark.parametrize(("suffix", "text"), INNER)
+def test_lines_that_only_tests_run_are_told_by_structure(suffix: str, text: str) -> None:
+    inside = {n for part in Source(f"a.{suffix}", text.encode()).test_lines for n in part}
+    for number, line in enumerate(text.split("\n"), 1):
+        if "IN" in line or "OUT" in line:
+            assert (number in inside) == ("OUT" not in line), line
 
 
 @pytest.mark.parametrize("rule", TWINS)
