@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 
 from diffchecks.check_io import NOTE, CheckReply, Gap, Source, read
+from diffchecks.data_files import vocabulary
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile, ProtectionsJob
 from diffchecks.path_kinds import path_kinds
@@ -83,7 +84,7 @@ def read_changed_file(old_path: str | None, text: ChangedText) -> DeclaringFile 
             either.
     """
     suffix = os.path.splitext(text.path)[1].lower()
-    if suffix not in {".py", *GRAMMARS} or not path_kinds(text.path).isdisjoint(_NOT_IN):
+    if suffix not in GRAMMARS or not path_kinds(text.path).isdisjoint(_NOT_IN):
         return None
     hunks = list(text.hunks())
     if suffix != ".py" and _is_packed(text.head, (hunk.head for hunk in hunks)):
@@ -104,7 +105,11 @@ def _read(suffix: str, lines: list[str], hunks: Iterable[range]) -> Declarations
     try:
         if suffix == ".py":
             # Bytes of another encoding than UTF-8 stand in texts and comments only.
-            return read_python(parse_text("\n".join(lines).encode("utf-8", "replace").decode()))
+            read = read_python(parse_text("\n".join(lines).encode("utf-8", "replace").decode()))
+            near = _touched(ranges).intersection(range(1, len(lines) + 1))
+            if vocabulary("refuses_caller").search("\n".join(lines[n - 1] for n in near)):
+                read.refusals = read_other(GRAMMARS[suffix], lines, near).refusals
+            return read
         if _is_packed(lines, ranges):
             raise Gap(_PACKED)
         return read_other(GRAMMARS[suffix], lines, _touched(ranges))

@@ -5,6 +5,8 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from os.path import splitext
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -26,7 +28,6 @@ GRAMMARS = read_map("maps.yaml", "grammars_of_guards")
 """File extension → grammar."""
 
 SHOWN = 90  # characters of a declaration in a message
-NEAR = 60  # lines from a guard that goes to those that do its work now
 
 _PATTERNS = read_patterns("lost_declarations")
 
@@ -53,10 +54,15 @@ class Declaration(Struct, frozen=True):
 
 
 class Declarations(Struct):
-    """What one version of a file declares, and the owners that it has: name → text of routes."""
+    """What one version of a file declares, and the owners that it has: name → text of routes.
+
+    Attributes:
+        refusals: owner and text of the conditions that turn callers away.
+    """
 
     found: list[Declaration] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=lambda: {"": ""})
+    refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add_settings(self, owner: str, node: ast.stmt, named: re.Pattern[str]) -> None:
         """Add the entries of a protecting setting."""
@@ -88,7 +94,7 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
     """Report declarations of base whose owner stays, and that nothing in the change replaces."""
     base = Counter(one.key for file in files for one in file.base.found)
     head = Counter(one.key for file in files for one in file.head.found)
-    came = [line for file in files for line in _moved_lines(file)]
+    came = cache(lambda: [line for file in files for line in _moved_lines(file)])
     for file in files:
         opened = [one for one in file.head.found if _opens(file, one, base, head)]
         yield from (_finding(file, [one], opened=True) for one in opened)
@@ -99,7 +105,7 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
             gone = file.removed_line(one) and head[one.key] < base[one.key]
             if gone and _protects(file, one) and not _refuses(file, one):
                 words = frozenset(_PATTERNS["words"].findall(one.text))
-                if not any(words.issubset(_PATTERNS["words"].findall(line)) for line in came):
+                if not any(words.issubset(_PATTERNS["words"].findall(line)) for line in came()):
                     same = one.owner if one.kind == "setting" else strip_whitespace(one.text)
                     lost.setdefault(same, []).append(one)
         for places in lost.values():
@@ -107,14 +113,20 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
 
 
 def _moved_lines(file: DeclaringFile) -> list[str]:
-    """The added lines that may hold a guard from elsewhere: not those of a new route or method."""
+    """The added lines that may hold a guard from elsewhere: of no new route, comment or text."""
     own = {
         number
         for one in file.head.found
         if one.owner not in file.base.owners and _PATTERNS["guards_itself"].search(one.owner)
         for number in range(one.line, one.end + 1)
     }
-    return [file.text.head[number - 1] for number in sorted(file.text.added - own)]
+    quoted = set[int]()
+    root = _parse(GRAMMARS[splitext(file.text.path)[1].lower()], file.text.head)
+    for node in root.find_all(regex=_PATTERNS["quote"].pattern):
+        if "string" in node.kind() or "comment" in node.kind():
+            quoted.update(range(node.range().start.line + 1, node.range().end.line + 2))
+    added = sorted(file.text.added - own - quoted)
+    return [_PATTERNS["comment"].sub("", file.text.head[number - 1]) for number in added]
 
 
 def _opens(file: DeclaringFile, one: Declaration, base: Counter[Any], head: Counter[Any]) -> bool:
@@ -155,15 +167,18 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
 
 
 def _refuses(file: DeclaringFile, one: Declaration) -> bool:
-    """Whether more lines near it turn a caller away than before: it is in what it guarded."""
-    refuses, idle = vocabulary("refuses_caller"), vocabulary("idle")
-    text, place = file.text, file.place(one)
-    near = text.added.intersection(range(place - NEAR, place + NEAR))
-    came, went = (
-        sum(1 for line in lines if refuses.search(line) and not idle.match(line))
-        for lines in ([text.head[number - 1] for number in near], text.removed_text.split("\n"))
-    )
-    return came > went
+    """Whether what it guarded turns callers away itself now, a class in each of its methods."""
+    owners, stack = file.head.owners, f"use({one.text})" in file.base.owners
+    owner = one.owner.rpartition(".")[0] if stack else one.owner
+    inside = set[str]()
+    for scope, text in file.head.refusals - file.base.refusals:
+        named = tuple(f"{sign}{scope.rpartition('.')[2]})" for sign in " ." if scope)
+        routes = {name for name, has in owners.items() if text in has or has.endswith(named)}
+        for_all = not scope and all(text in name for name in routes)
+        inside |= {*routes, scope} if scope or for_all else routes
+    methods = {name for name in owners if name.rpartition(".")[0] == owner != ""}
+    methods &= inside if stack else file.base.owners.keys()
+    return owner in inside or (bool(methods) and methods <= inside)
 
 
 def _has_covered(file: DeclaringFile, one: Declaration) -> bool:
@@ -253,11 +268,8 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
     Args:
         touched: numbers of the differing lines and their neighbors; nothing else is read.
     """
-    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
-
-    text = "\n".join(lines).encode("utf-8", "replace").decode() + "\n"
     read, near = Declarations(), sorted(touched)
-    waiting = [(SgRoot(text, grammar).root(), "")]
+    waiting = [(_parse(grammar, lines), "")]
     while waiting:
         node, scope = waiting.pop()
         kind, span = node.kind(), node.range()
@@ -278,8 +290,29 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
             _read_call(node, scope, read)
         elif kind in read_names("entry_nodes"):
             _read_list(node, scope, read)
+        elif _turns_away(node):
+            read.refusals[scope, node.text()] += 1
         waiting += [(child, scope) for child in reversed(node.children()) if child.is_named()]
     return read
+
+
+def _parse(grammar: str, lines: Sequence[str]) -> "SgNode":
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
+
+    return SgRoot("\n".join(lines).encode("utf-8", "replace").decode() + "\n", grammar).root()
+
+
+def _turns_away(node: "SgNode") -> bool:
+    """Whether it is a short condition on who asks that ends with an answer that refuses."""
+    asked = node.field("condition")
+    if asked is None or not vocabulary("asks_who").search(asked.text()):
+        return False
+    refuses = vocabulary("refuses_caller")
+    if "conditional" in node.kind() or "ternary" in node.kind():
+        return refuses.search(node.text()) is not None
+    ends = _PATTERNS["ends"].pattern.replace("REFUSES", f"(?i:{refuses.pattern})")
+    found = node.find_all(regex=ends)
+    return any(each.is_named() and "string" not in each.kind() for each in found)
 
 
 def _name_of(node: "SgNode") -> "SgNode | None":

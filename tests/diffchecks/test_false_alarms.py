@@ -315,6 +315,46 @@ def test_everyday_change_has_no_finding(tmp_path: Path, what: str) -> None:
     assert found(tmp_path, *QUIET[what]) == []
 
 
+VIEW = "@login_required\ndef f(request):\n    g(request)\n"
+ROUTE = "r.get('/x', requireAuth, f);\nfunction f(req, res) {\n  res.json(g());\n}\n"
+FOR_ALL = "app.use(requireLogin);\napp.get('/x', (req, res) => {\n  res.json(g());\n});\n"
+IN_GO = "package a\n\nfunc Del(w W, r *R) {\n\trequireAdmin(w, r)\n\tremove(r.ID)\n}\n"
+NO_JS = "if (!req.user) return res.status(401).end();"
+NO_GO = "\tif !isAdmin(r) {\n\t\thttp.Error(w, s, 403)\n\t\treturn\n\t}"
+OF_CLASS = (
+    "class C\n  before_action :require_user\n  def a\n    1\n  end\n  def b\n    2\n  end\nend\n"
+)
+NO_RB = "return head(:forbidden) unless user"
+
+# A guard that goes, what comes in its place and where: before a text. Is the guard gone?
+REPLACED = [
+    ("a.py", VIEW, "@login_required\n", "    if not request.user.is_staff:\n        abort(403)\n", "    g", False),
+    ("a.py", VIEW, "@login_required\n", "    if request.page:\n        return 403\n", "    g", True),
+    ("a.py", VIEW, "@login_required\n", "    if request.user:\n        log('403')\n", "    g", True),
+    ("a.py", VIEW, "@login_required\n", "def h(r):\n    if not r.user:\n        raise Forbidden\n", "def f", True),
+    ("a.py", VIEW, "@login_required\n", "    # login_required is in the middleware\n", "    g", True),
+    ("a.py", VIEW, "@login_required\n", '    """\n    @login_required\n    """\n', "    g", True),
+    ("a.js", ROUTE, " requireAuth,", f"  {NO_JS}\n", "  res.json", False),
+    ("a.js", ROUTE, " requireAuth,", f"function h(req, res) {{\n  {NO_JS}\n}}\n", "function f", True),
+    ("a.js", ROUTE, " requireAuth,", "  if (!req.user) res.status(401);\n", "  res.json", True),
+    ("a.js", ROUTE, " requireAuth,", "/*\n requireAuth\n*/\n", "function f", True),
+    ("a.js", FOR_ALL, "app.use(requireLogin);\n", f"app.use((req, res, next) => {{\n  {NO_JS}\n  next();\n}});\n", "app.get", False),
+    ("a.js", FOR_ALL, "app.use(requireLogin);\n", f"  {NO_JS}\n", "  res.json", True),
+    ("a.go", IN_GO, "\trequireAdmin(w, r)\n", f"{NO_GO}\n", "\tremove", False),
+    ("a.go", IN_GO, "\trequireAdmin(w, r)\n", f"{NO_GO}\n".replace("\t\treturn\n", ""), "\tremove", True),
+    ("a.rb", OF_CLASS, "  before_action :require_user\n", f"    {NO_RB}\n", "    1", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "was", "guard", "comes", "before", "told"), REPLACED)
+def test_only_a_refusal_of_the_caller_in_what_it_guarded_replaces_a_guard(
+    tmp_path: Path, path: str, was: str, guard: str, comes: str, before: str, *, told: bool
+) -> None:
+    now = was.replace(guard, "").replace(before, comes + before)
+    rules = found(tmp_path, {path: was}, {path: now})
+    assert rules == ["security.access-control-removed"] * told
+
+
 HIDING = {
     "a.rs": "/*\n#[cfg(test)]\nmod tests {\n*/\nfn f(req: HttpRequest) {\n"
     '  let t = req.headers().get("a"); Command::new("sh").arg("-c").arg(format!("ls {}", t));\n}\n',
