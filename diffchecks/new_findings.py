@@ -6,7 +6,7 @@ more often in head than in base. The rest is compared again without the scope an
 formatter changes, for code that was moved or whose function was renamed. A password that base has
 in another statement is a sample that was moved, or known for long. Finally, uncertain findings (of
 tools that recognize calls by name only) are compared by message: the same call in the same function
-of a file, written differently, is not new, even if the file moved. Taint analysis reports new data
+of a file, written differently, is not new, unless the file moved. Taint analysis reports new data
 that flows into it. A file that did not parse stays so.
 """
 
@@ -71,25 +71,19 @@ def find_new(
     """The findings of head that have no counterpart in base.
 
     Args:
-        files: the changed ones. Of several equal findings, those on added lines are the new ones; a
-            finding in a file that moved is compared with those in the same file.
+        files: the changed ones. Of several equal findings, those on added lines are the new ones.
     """
-    added, moved = {file.path: frozenset(file.added) for file in files}, find_moved(files)
+    added = {file.path: frozenset(file.added) for file in files}
 
     def unchanged_lines_first(finding: RuledFinding) -> tuple[bool, str, int]:
         raw = finding[1]
         return raw.line in added.get(raw.path, ()), raw.path, raw.line
 
-    def where_it_is_now(finding: RuledFinding) -> RuledFinding:
-        rule, raw = finding
-        path, scope = (moved.get(name or "", name) for name in (raw.path, raw.scope))
-        return rule, replace(raw, path=path, scope=scope)
-
     new, rest = unmatched(base, sorted(head, key=unchanged_lines_first), identity)
     new, rest = unmatched(rest, new, _text_identity)
     known = {password for finding in base for password in chosen_passwords(finding)}
     new = [f for f in new if not known.issuperset(chosen_passwords(f) or {""})]
-    new = unmatched(map(where_it_is_now, rest), new, _message_identity)[0]
+    new = unmatched(rest, new, _message_identity)[0]
     unread = Counter(raw.code for _, raw in base if _is_about_file(raw))
     # Where several files of base did not parse, it is another language under the same name.
     return join_many(

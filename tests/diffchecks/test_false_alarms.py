@@ -27,6 +27,10 @@ UPDATE = "<?php\nforeach ($a as $b) { DB::update(\"UPDATE t SET a = '{$b}'\"); }
 ACTION = "  def a\n    1\n  end\n"
 SHELL = "const { exec } = require('child_process');\nfunction f(c) {\n  exec(c);\n}\n"
 PANIC = 'fn f(req: HttpRequest) { let t = req.headers().get("auth").unwrap(); }'
+LISTS = (
+    "import subprocess\nfrom flask import request\n\n\ndef f():\n"
+    "    subprocess.run('ls ' + request.args['a'], shell=True)\n"
+)
 POM = "<project><groupId>g</groupId><artifactId>{}</artifactId>{}<version>{}</version></project>\n"
 PARENT = (
     "\n<parent><groupId>g</groupId><artifactId>r</artifactId>\n<version>1.0</version></parent>\n"
@@ -277,6 +281,7 @@ TWINS = {
         {},
         {"src/a.rs": f"#[cfg(test)]\nmod tests {{\n    fn g() {{}}\n}}\n\n{PANIC}\n"},
     ),
+    "command-injection": ({"a.py": LISTS}, {"b/a.py": LISTS.replace("ls ", "rm ")}),
     "not-awaited": ({}, {"A.cs": WORK.format("async ()")}),
     "unsafe-replacement": (
         {"r.ts": "const r = router({ all: protectedProcedure.query(f) });\n"},
