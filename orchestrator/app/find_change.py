@@ -53,16 +53,9 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
             return EffectResult(change_to_json(found))
         raise limit.error()
 
-    request = {
-        "base": options.base,
-        "head": options.head,
-        "worktree": options.worktree,
-        "staged": options.staged,
-        "diff": hashlib.sha256(options.diff).hexdigest() if options.diff is not None else None,
-        "paths": paths,
-        "title": options.title,
-        "description": options.description,
-    }
+    names = ("base", "head", "worktree", "staged", "title", "description")
+    diff = hashlib.sha256(options.diff).hexdigest() if options.diff is not None else None
+    request = {name: getattr(options, name) for name in names} | {"diff": diff, "paths": paths}
     return change_from_json(await journal.effect(INTAKE, request, perform))
 
 

@@ -14,6 +14,7 @@ from orchestrator.engine.field_types import (
     PositiveInt,
     Strict,
     UnitFloat,
+    shared_fields,
 )
 from orchestrator.engine.loop_detection import LoopPolicy
 from orchestrator.engine.tool_registry import ToolAccess, ToolPolicy
@@ -344,14 +345,7 @@ class ReviewSettings(Strict, frozen=True, kw_only=True):
     @property
     def run_bounds(self) -> Bounds:
         """The run's bounds, with minutes converted to seconds."""
-        given = self.bounds
-        return Bounds(
-            iterations=given.iterations,
-            tool_calls=given.tool_calls,
-            tokens=given.tokens,
-            usd=given.usd,
-            seconds=given.minutes * 60,
-        )
+        return Bounds(**shared_fields(self.bounds, Bounds), seconds=self.bounds.minutes * 60)
 
 
 class EnvironmentTools(ToolAccess, frozen=True, kw_only=True):

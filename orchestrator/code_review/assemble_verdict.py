@@ -15,7 +15,6 @@ from orchestrator.code_review.agents.guard_placement import rulings, without_sec
 from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
 from orchestrator.code_review.findings.gap_remedies import close_gaps
-from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.findings.reading_depth import count_depths
 from orchestrator.code_review.fixes.patch_files import patch_artifacts
 from orchestrator.code_review.review_state import ReviewState
@@ -42,6 +41,7 @@ from orchestrator.data_directories import read_table
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.budget import Cost
 from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.field_types import shared_fields
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.tool_call_records import ended_calls

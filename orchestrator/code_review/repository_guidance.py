@@ -34,6 +34,7 @@ from orchestrator.data_directories import (
     PREFERENCES,
     read_table,
 )
+from orchestrator.engine.field_types import shared_fields
 from orchestrator.errors import ConfigError, InputError
 
 FILE_CHARACTERS = 6_000
@@ -111,14 +112,8 @@ class Guidance(Struct, frozen=True):
 
     def to_entry(self) -> GuidanceFile:
         """Its entry in the verdict."""
-        return GuidanceFile(
-            path=self.path,
-            applies_to=self.applies_to,
-            lines=len(self.lines),
-            shown=self.shown,
-            sha256=self.sha256,
-            why_not=self.why_not,
-        )
+        fields = shared_fields(self, GuidanceFile)
+        return GuidanceFile(**{**fields, "lines": len(self.lines)})
 
     def numbered(self) -> Iterator[str]:
         """The lines with text that are shown, each with its number."""

@@ -18,7 +18,7 @@ from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
 from orchestrator.code_review.findings.correction_requests import ReportCheck, ReportCorrections
-from orchestrator.code_review.findings.located_findings import ProposedFix, shared_fields
+from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.findings.required_checks import required
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.repository_guidance import read_guidance
@@ -35,6 +35,7 @@ from orchestrator.code_review.tools.tool_inputs import NO_FILES, GivenFiles, Too
 from orchestrator.engine.agent_context import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
+from orchestrator.engine.field_types import shared_fields
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.model_call_events import note_once
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model

@@ -22,6 +22,16 @@ class Strict(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
 
+def shared_fields(source: Struct, target: type[Struct]) -> dict[str, Any]:
+    """The fields of ``source`` that ``target`` has under the same name.
+
+    For what our code has checked already: of an agent's ``ReportedFinding``, ``read_claim`` takes
+    over each field by name.
+    """
+    names = target.__struct_fields__
+    return {name: getattr(source, name) for name in source.__struct_fields__ if name in names}
+
+
 def check_amounts(struct: Struct, *names: str, unbounded: bool = False) -> None:
     """Check that fields are amounts: numbers, not negative, and finite unless ``inf`` is allowed.
 

@@ -11,6 +11,7 @@ from mcp_types import CallToolResult, ContentBlock
 from mcp_types import Tool as RemoteTool
 
 from orchestrator.engine.canonical_json import canonical
+from orchestrator.engine.field_types import shared_fields
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.engine.untrusted_text import escape_markers, map_strings
@@ -158,13 +159,9 @@ def make_tools(connection: Connection, offers: Mapping[str, Json]) -> Iterator[T
 def _spec(grant: Grant, description: str, schema: Mapping[str, Json]) -> ToolSpec:
     # A model reads a server's text beside ours: nothing in it may look like one of our markers.
     return ToolSpec(
-        name=grant.name,
+        **shared_fields(grant, ToolSpec),
         description=escape_markers(description),
         schema=map_strings(dict(schema), escape_markers),
-        level=grant.level,
-        tags=grant.tags,
-        timeout=grant.timeout,
-        max_output=grant.max_output,
     )
 
 

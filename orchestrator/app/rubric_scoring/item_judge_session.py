@@ -44,6 +44,7 @@ from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.executor import Executor
+from orchestrator.engine.field_types import shared_fields
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.observer_events import ignore_event
@@ -396,13 +397,7 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
         InputError: there is no such provider, its key is missing, or --max-usd needs a price.
         StoreError: another process is judging items of this repository.
     """
-    given = ReviewOptions(
-        repo=options.repo,
-        provider=options.provider,
-        max_usd=options.max_usd,
-        max_tokens=options.max_tokens,
-        allow_spending=options.allow_spending,
-    )
+    given = ReviewOptions(**shared_fields(options, ReviewOptions))
     policy = load_policy(read_layers_on_disk(options.repo), given)
     prices = required_prices(policy, given)
     judge: ItemJudge

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.agents.follow_up import concerned_agents
 from orchestrator.code_review.findings.evidence_from_journal import latest
-from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.document_parts import (
     Escalation,
@@ -16,6 +15,7 @@ from orchestrator.code_review.verdict.document_parts import (
 )
 from orchestrator.engine import approvals
 from orchestrator.engine.agent_tasks import StageChange
+from orchestrator.engine.field_types import shared_fields
 from orchestrator.engine.human_questions import recorded_questions
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key

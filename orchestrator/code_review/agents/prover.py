@@ -21,7 +21,6 @@ from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED, NOT_RUN
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
 from orchestrator.code_review.findings.citations import read_lines
-from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.prove_finding import PROVE_FINDING, Place, PlacedTest
@@ -29,6 +28,7 @@ from orchestrator.code_review.tools.test_runners import RUNNERS, Runner, SingleT
 from orchestrator.code_review.verdict.document_parts import BASE_FAILS, Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected
 from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.field_types import shared_fields
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.sandbox import bubblewrap

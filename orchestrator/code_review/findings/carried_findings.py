@@ -33,7 +33,6 @@ from orchestrator.code_review.findings.located_findings import (
     Carried,
     FindingTarget,
     LocatedFinding,
-    shared_fields,
 )
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding, at_place_of
 from orchestrator.code_review.findings.previous_review import passed_review, policy_digest
@@ -42,6 +41,7 @@ from orchestrator.code_review.findings.settled_places import SettledPlaces, sett
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.document_parts import Objection, PassedReview, Reported
 from orchestrator.code_review.verdict.model import Cause, Finding, Verdict
+from orchestrator.engine.field_types import shared_fields
 
 MAX_CLAIMS = 200
 """Findings that are carried over, the most severe; a review has far fewer."""

@@ -21,7 +21,6 @@ from orchestrator.code_review.findings.located_findings import (
     LocatedFinding,
     names_other_weakness,
     names_same_weakness,
-    shared_fields,
 )
 from orchestrator.code_review.findings.merging import (
     FindingReport,
@@ -34,6 +33,7 @@ from orchestrator.code_review.findings.quote_location import find_quote
 from orchestrator.code_review.findings.waivers import PlacedDismissal
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Finding
+from orchestrator.engine.field_types import shared_fields
 
 MORE_LINES = 5
 """How many more or fewer lines than what was dismissed a claim of the same defect quotes."""

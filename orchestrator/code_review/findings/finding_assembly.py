@@ -14,15 +14,12 @@ from orchestrator.catalog.shared_literals import (
     is_as_severe,
 )
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.code_review.findings.located_findings import (
-    LocatedFinding,
-    Verification,
-    shared_fields,
-)
+from orchestrator.code_review.findings.located_findings import LocatedFinding, Verification
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding, overlaps
 from orchestrator.code_review.verdict.decision import outcome_for, weight
 from orchestrator.code_review.verdict.document_parts import Objection, Remark, Reported
 from orchestrator.code_review.verdict.model import Evidence, Finding
+from orchestrator.engine.field_types import shared_fields
 
 VERIFIER = "verifier"
 """Whoever verifies, in objections, remarks and confirmations."""

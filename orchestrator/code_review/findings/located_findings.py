@@ -72,16 +72,6 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     refined_because: str = ""
 
 
-def shared_fields(source: Struct, target: type[Struct]) -> dict[str, Any]:
-    """The fields of ``source`` that ``target`` has under the same name.
-
-    For what our code has checked already: of an agent's ``ReportedFinding``, ``read_claim`` takes
-    over each field by name.
-    """
-    names = target.__struct_fields__
-    return {name: getattr(source, name) for name in source.__struct_fields__ if name in names}
-
-
 def names_other_weakness(one: LocatedFinding, other: LocatedFinding) -> bool:
     """Whether both findings name weaknesses, but none of the same kind."""
     kinds, others = _weakness_kinds(one), _weakness_kinds(other)

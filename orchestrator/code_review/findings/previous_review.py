@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from diffchecks.new_findings import remove_white_space
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.change.path_limits import is_in_scope
-from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.findings.quote_location import find_whole_lines
 from orchestrator.code_review.verdict.document_parts import (
     PassedReview,
@@ -26,7 +25,7 @@ from orchestrator.code_review.verdict.document_parts import (
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.data_directories import MEMORY
 from orchestrator.engine.canonical_json import digest
-from orchestrator.engine.field_types import Strict
+from orchestrator.engine.field_types import Strict, shared_fields
 
 SIMILAR = 0.6  # of the characters of a line that was edited and is still the same finding
 CANDIDATES = 20  # earlier findings that one is compared with

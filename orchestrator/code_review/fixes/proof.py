@@ -8,16 +8,13 @@ from msgspec import Struct, convert, to_builtins
 
 from diffchecks.test_quality.proof_ends import HEAD_PASSES
 from orchestrator.code_review.agent_report_contracts import WrittenTest
-from orchestrator.code_review.findings.located_findings import (
-    AnalysisResult,
-    LocatedFinding,
-    shared_fields,
-)
+from orchestrator.code_review.findings.located_findings import AnalysisResult, LocatedFinding
 from orchestrator.code_review.fixes.fix_targets import FixFocus, FixTarget, ToolReport
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.tools.prove_finding import PROVE_FINDING
 from orchestrator.code_review.verdict.document_parts import FixState, Proof
+from orchestrator.engine.field_types import shared_fields
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Json

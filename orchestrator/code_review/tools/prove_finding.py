@@ -37,13 +37,13 @@ from orchestrator.code_review.analyzers.run_tests import (
     with_setup_of_base,
 )
 from orchestrator.code_review.change.contents import SIDES, SideName
-from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.review_workspace import TREES
 from orchestrator.code_review.tools.proof_trees import ProofTree
 from orchestrator.code_review.tools.test_runners import SingleTest, require_test_path
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.document_parts import NEARBY, UNTIED, Proof, ProofState
+from orchestrator.engine.field_types import shared_fields
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.program_output_collection import ProgramOutput
 from orchestrator.engine.types import Json, Observation, ToolSpec
