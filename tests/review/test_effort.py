@@ -16,7 +16,7 @@ from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.verdict.document_parts import Assignment
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.types import Request, Response
+from orchestrator.engine.types import Request, Response, Text
 from orchestrator.errors import ConfigError, ModelError
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.markdown import render_markdown
@@ -392,15 +392,31 @@ async def test_the_single_agent_reads_every_file_though_the_settings_name_it_bes
     assert set(own.paths) == {*head}
 
 
-async def test_who_fails_beside_the_single_agent_is_asked_again_alone(tmp_path: Path) -> None:
-    model = script(
-        security=[ModelError("out of order"), reports(summary="Read.")], judge=[judges(None)] * 2
-    )
+CUT = Response((Text('{"findings": ['),), "max_tokens")
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        [ModelError("out of order")],
+        [Response((Text("No."),), "refused")],
+        [Response((Text("Nothing here."),), "end")] * 2,
+        [CUT] * 2,
+    ],
+)
+async def test_who_fails_beside_the_single_agent_is_a_gap_and_is_asked_again_alone(
+    fails: list[Any], tmp_path: Path
+) -> None:
+    repo = change(tmp_path, BASE, {"auth.py": SUMS})
+    once = await review(repo, script(security=fails * 2), adjust=effort)
+    assert once.status == "incomplete"
+    assert [skip.tool for skip in once.skipped if skip.gap] == ["security"]
+    model = script(security=[*fails, reports(summary="Read.")], judge=[judges(None)] * 2)
 
     def adjust(settings: ReviewSettings) -> ReviewSettings:
         return replace(effort(settings), bounds=replace(settings.bounds, iterations=2))
 
-    verdict = await review(change(tmp_path, BASE, {"auth.py": SUMS}), model, adjust=adjust)
+    verdict = await review(repo, model, adjust=adjust)
     readers = [(one.agent, one.status) for one in verdict.agents if one.agent != "judge"]
     assert readers == [("generalist", "ok"), ("security", "failed"), ("security", "ok")]
 

@@ -4,8 +4,10 @@ import json
 import re
 import textwrap
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
@@ -14,8 +16,10 @@ from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
 from orchestrator.code_review.findings.verification import check_verdicts
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding, Verdict
+from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.push_kit import UNREAD, Branch, alone, judged, said
 from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import facts, scores
@@ -514,6 +518,37 @@ async def test_nobody_judges_a_review_that_a_verified_finding_of_one_who_read_al
     model.finish()
     assert (verdict.confidence is not None) is asked
     assert verdict.verdict == ("needs_changes" if asked else "block")  # that is an analyzer's
+
+
+async def test_a_decided_review_ends_the_same_when_it_is_resumed_replayed_and_carried_over(
+    tmp_path: Path,
+) -> None:
+    def adjust(settings: ReviewSettings) -> ReviewSettings:
+        chosen = replace(settings.effort, level="thorough")
+        return replace(alone(settings), judge=True, pattern="auto", effort=chosen)
+
+    repo, clock, answer = change(tmp_path, BASE, HEAD), SystemClock(), verifies(TRUE)
+    assert callable(answer)
+    look = partial(review, repo, adjust=adjust, verifier=True)
+    lines = {"generalist": [said(claimed())], "security": [said()], "verifier": [answer]}
+    whole = await look(ScriptedModel(lines))
+    store = MemoryStore(clock)
+    await store.create("run", clock.now(), {})
+    with anyio.CancelScope() as run:
+
+        def interrupted(request: Request) -> Response:
+            run.cancel()
+            return answer(request)
+
+        await look(ScriptedModel({**lines, "verifier": [interrupted]}), store=store)
+    assert run.cancelled_caught
+    resumed = await look(ScriptedModel({}), store=store)
+    replayed = await look(ScriptedModel({}), store=store)
+    assert whole.digest == resumed.digest == replayed.digest
+    repo.commit({"notes.md": "Other words.\n"})
+    silent = ScriptedModel({"generalist": [said()], "security": [said()]})
+    carried = await look(silent, base="HEAD~2", previous=whole)
+    assert [carried.verdict, carried.findings[0].id] == ["block", whole.findings[0].id]
 
 
 async def test_an_analyzers_medium_finding_is_verified_where_its_reader_disputes_it(
