@@ -19,6 +19,9 @@ from orchestrator.code_review.verdict.model import Cause, Evidence, Finding, Ver
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError
+from orchestrator.report.formats import FormatInputs
+from orchestrator.report.formats.markdown import render_markdown
+from orchestrator.report.formats.sarif import render_sarif
 from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.push_kit import UNREAD, Branch, alone, judged, said
 from tests.review.review_kit import change, review, workspace_of
@@ -462,6 +465,11 @@ async def test_what_the_verifier_finds_in_base_as_well_is_not_introduced_and_dec
     (entry,) = verdict.rejected
     assert (entry.cause, entry.reason) == ("older", "not introduced: base has it too: As quoted.")
     assert entry.finding.title == claimed()["title"]
+    comment, counted = (
+        render(verdict, FormatInputs()) for render in (render_markdown, render_sarif)
+    )
+    assert (comment.count(entry.finding.title), counted.count(entry.finding.title)) == (1, 0)
+    assert "In base already: reported, not counted" in comment
     assert not [one for one in verdict.findings if "generalist" in one.reported_by]
 
 

@@ -92,7 +92,7 @@ def render_markdown(verdict: Verdict, _: FormatInputs) -> str:
     counted.
     """
     ranked = rank_findings(verdict)
-    bottom = [*_describe_gaps(verdict), *_describe_waived(verdict)]
+    bottom = [*_describe_gaps(verdict), *_describe_uncounted(verdict)]
     parts = _describe_outcome(verdict)
     room = MAX_CHARACTERS - sum(len(part) + 2 for part in (*parts, *bottom)) - 200
     shown: list[tuple[Finding, str]] = []
@@ -262,13 +262,14 @@ def _describe_gaps(verdict: Verdict) -> list[str]:
     return [*_list("Not reviewed", entries), *_list("Required checks", failed)]
 
 
-def _describe_waived(verdict: Verdict) -> list[str]:
-    waived = (
-        f"{_place(finding)} {_prose(finding.title, MAX_CELLS)}: {_prose(finding.waiver, MAX_CELLS)}"
-        for finding in verdict.findings
-        if finding.state == "waived"
-    )
-    return _list("Waived: accepted, not counted", waived)
+def _describe_uncounted(verdict: Verdict) -> list[str]:
+    def told(one: Finding, why: str) -> str:
+        return f"{_place(one)} {_prose(one.title, MAX_CELLS)}: {_prose(why, MAX_CELLS)}"
+
+    waived = (told(one, one.waiver) for one in verdict.findings if one.state == "waived")
+    older = (told(one.finding, one.reason) for one in verdict.rejected if one.cause == "older")
+    accepted = _list("Waived: accepted, not counted", waived)
+    return accepted + _list("In base already: reported, not counted", older)
 
 
 def _list(heading: str, entries: Iterator[str]) -> list[str]:
