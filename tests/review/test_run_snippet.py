@@ -30,10 +30,10 @@ from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.sandbox import private_paths
 from orchestrator.sandbox.isolated_run import NO_SANDBOX
 from tests.providers.whole_kit import reports, says
+from tests.review import push_kit
 from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import TEAM, claim, facts, judged, plan, report, scores, script, sums
 from tests.review.test_responses import CODE, response
-from tests.review.test_skill_requirements import alone
 from tests.scripted_model import ScriptedModel, ScriptedReply, tool_call_reply
 
 pytestmark = pytest.mark.attack("a snippet that reaches out of its sandbox")
@@ -274,11 +274,14 @@ async def test_a_finding_shows_the_run_that_its_author_quotes_and_the_verifier_c
         "path": "pay.py", "start_line": 2, "end_line": 2, "quote": "return int(text, 16)",
         "title": "A negative amount is paid", "severity": "high", "confidence": 0.9,
     }  # fmt: skip
+    unasked = {"title": "Nobody says that it reads hexadecimal digits", "severity": "low"}
+    unasked |= {"start_line": 1, "end_line": 1, "quote": "def pay(text):"}
     seen = list[Any]()
 
     def corrects(request: Request) -> Response:
         seen.append(str(request.messages[-1]))
-        return reports(findings=[{**flaw, "ran": ["pay(b'-5') -> -5"]}])
+        ran = {**flaw, "ran": ["pay(b'-5') -> -5"]}
+        return reports(findings=[ran, {**ran, **unasked}])
 
     def verifies(request: Request) -> Response:
         (shown,) = facts(request)["claims"]
@@ -288,20 +291,27 @@ async def test_a_finding_shows_the_run_that_its_author_quotes_and_the_verifier_c
         ruling = {"finding": shown["id"], "verdict": "confirmed", "reason": "It is paid."}
         return says(verdicts=[{**ruling, "quotes": quotes}])
 
+    def judges(request: Request) -> Response:
+        told = facts(request)
+        seen.append([told["runs"], [one["runs"] for one in told["findings"]]])
+        return scores()
+
     wrong = reports(findings=[{**flaw, "ran": ["pay(b'-5') -> 5"]}])
     lines: list[ScriptedReply] = [tool_call_reply(("run_snippet", {"code": code})), wrong, corrects]
-    model = ScriptedModel({"generalist": lines, "verifier": [verifies]})
-    repo = change(tmp_path, {}, {"pay.py": HEAD["pay.py"]})
-    verdict = await review(repo, model, adjust=alone, run_tests=True, verifier=True)
+    model = ScriptedModel({"generalist": lines, "verifier": [verifies], "judge": [judges]})
+    repo = change(tmp_path, {"app.py": CODE}, {"pay.py": HEAD["pay.py"], **push_kit.UNREAD})
+    verdict = await review(repo, model, adjust=push_kit.judged, run_tests=True, verifier=True)
     model.finish()
     assert "no snippet of yours printed" in seen[0]
-    (found,) = verdict.findings
+    found, other = verdict.findings
     (run,) = found.runs
     assert (run.code, run.output) == (code, "exit status 0\npay(b'-5') -> -5")
-    assert seen[1] == [{"run": 1, "code": run.code, "output": run.output}]
+    shown = [{"run": 1, "code": run.code, "output": run.output}]
+    assert seen[1:] == [shown, [shown, [[1], [1]]]]
+    assert other.runs == (run,)
     assert run.call.endswith("/run_snippet")
     assert found.support == "verified"
-    assert str(render_findings(verdict, {})).count("pay(b&#39;-5&#39;) -&gt; -5") == 1
+    assert str(render_findings(verdict, {})).count("pay(b&#39;-5&#39;) -&gt; -5") == 2
 
 
 async def test_it_is_offered_only_where_this_repositorys_python_may_run_and_never_called_offline(

@@ -139,6 +139,14 @@ def name_alike(others: Sequence[Finding]) -> dict[str, Any]:
     return {"alike": named, **more} if named else {}
 
 
+def number_runs(findings: Sequence[Finding]) -> tuple[list[Any], dict[str, dict[str, Any]]]:
+    """Each run once, with its number; and by a finding's id the numbers of its runs, if any."""
+    runs = list(dict.fromkeys(run for one in findings for run in one.runs))
+    ran = [{"run": at, "code": run.code, "output": run.output} for at, run in enumerate(runs, 1)]
+    named = {one.id: [runs.index(run) + 1 for run in one.runs] for one in findings}
+    return ran, {name: {"runs": numbers} if numbers else {} for name, numbers in named.items()}
+
+
 def spans_around(findings: Iterable[Finding], around: int) -> list[Span]:
     """The lines of findings, with so many before and after each."""
     return [

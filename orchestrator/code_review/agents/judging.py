@@ -22,6 +22,7 @@ from orchestrator.code_review.agents.briefs import (
     describe_rejected,
     group_alike,
     name_alike,
+    number_runs,
 )
 from orchestrator.code_review.findings.agent_reports import read_reports
 from orchestrator.code_review.findings.citations import CitableSources, format_citation
@@ -241,12 +242,14 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
     grave = [first for first, *_ in shown_groups if is_as_severe(first.severity, "medium")]
     code = await code_around(state, grave, LINES_AROUND)
     quoted = {(part["path"], part["side"]) for part in code if part["lines"]}
+    ran, numbers = number_runs([first for first, *_ in shown_groups])
     shown = {
         "change": state.iterations[0].plan.summary,  # empty where no lead plans
         "files": [describe_file(file) for file in files[:SHOWN_FILES]],
         "files_not_shown": max(0, len(files) - SHOWN_FILES),
         "files_not_checked": [f.path for f in files if f.path not in checked][:SHOWN_FILES],
         "code": code,
+        "runs": ran,
         "findings_not_shown": sum(map(len, groups[SHOWN_FINDINGS:])),
         "rejected": [describe_rejected(entry) for entry in synthesis.rejected[:SHOWN_FINDINGS]],
         "gaps": [
@@ -257,14 +260,17 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
         "gaps_of_agents": gaps[:SHOWN_FINDINGS],
         "ruled_out": [*map(to_builtins, ruled_out.values())][:SHOWN_FINDINGS],
     }
-    findings = [_shown(first, quoted) | name_alike(others) for first, *others in shown_groups]
+    findings = [
+        _shown(first, quoted) | numbers[first.id] | name_alike(others)
+        for first, *others in shown_groups
+    ]
     return {"findings": findings} | {name: value for name, value in shown.items() if value}
 
 
 _SHOWN = (
     "id", "severity", "title", "detail", "path", "start_line", "end_line", "reported_by",
     "reports", "objections", "fix_suggestion", "because_of", "support", "cause_quote", "guideline",
-    "proofs", "runs", "remarks", "quote", "side",
+    "proofs", "remarks", "quote", "side",
 )  # fmt: skip
 
 

@@ -5,13 +5,13 @@ confidence, severity or name. Code decides what its verdicts are worth.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
-from orchestrator.code_review.agents.briefs import ask_about
+from orchestrator.code_review.agents.briefs import ask_about, number_runs
 from orchestrator.code_review.agents.code_looked_up import choose_looked_up
 from orchestrator.code_review.agents.judging import has_verifier, named_vendors
 from orchestrator.code_review.agents.prover import LINES_AROUND, MIN_SEVERITY
@@ -32,9 +32,8 @@ async def verify_findings(state: ReviewState) -> None:
         return
     state.focus.asked = {finding.id: finding for finding in due}
     spec = choose_verifier(state, {name for finding in due for name in finding.reported_by})
-    runs = list(dict.fromkeys(run for finding in due for run in finding.runs))
-    claims = [_shown(finding, [runs.index(run) + 1 for run in finding.runs]) for finding in due]
-    ran = [{"run": at, "code": run.code, "output": run.output} for at, run in enumerate(runs, 1)]
+    ran, numbers = number_runs(due)
+    claims = [_shown(finding) | numbers[finding.id] for finding in due]
     seen = await choose_looked_up(state, due, LINES_AROUND)
     result = await ask_about(
         state, spec, "verify", due, LINES_AROUND, seen, claims=claims, runs=ran
@@ -110,13 +109,10 @@ def choose_verifier(state: ReviewState, finders: Iterable[str] = ()) -> AgentSpe
     return spec if named or not other else replace(spec, model=f"{other}:{spec.model}")
 
 
-def _shown(finding: Finding, runs: Sequence[int]) -> Mapping[str, object]:
+def _shown(finding: Finding) -> dict[str, object]:
     """A claim with its place; of its detail the first sentence, what is wrong.
 
     Not its severity and argument, nor who makes it.
-
-    Args:
-        runs: the numbers of its runs.
     """
     titles = [finding.title, *(one.title for one in finding.reports if not one.proved)]
     return {
@@ -124,5 +120,4 @@ def _shown(finding: Finding, runs: Sequence[int]) -> Mapping[str, object]:
         "side": finding.evidence.side,
         "claim": "; ".join(dict.fromkeys(titles)),
         "goes_wrong": _SENTENCE.split(finding.detail, maxsplit=1)[0][:MAX_DETAIL],
-        "runs": runs,
     }
