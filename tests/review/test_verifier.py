@@ -3,6 +3,7 @@
 import json
 import re
 import textwrap
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -414,15 +415,21 @@ async def test_it_is_shown_what_finders_looked_up_that_their_argument_names(tmp_
     filler = "\n".join(f"def unused_{at}():\n    return {at}\n\n" for at in range(40))
     library = f"{filler}\ndef evaluate(text):\n    return compile_text(text)\n\n{filler}"
     limits = "\n\ndef check_length(text):\n    return len(text) < MAX_LENGTH\n"
-    base = {**BASE, "library.py": library, "limits.py": filler + limits}
-    code = dict[str, str]()
+    steps = [f"    step({at})" for at in range(60)]
+    steps[19], steps[44] = "    check_length(text)", "    evaluate(text)"
+    many = [f"def use_{at}(text):\n    return evaluate(text)\n\n\n" for at in range(8)]
+    long = "".join(many) + "\n".join(["def long_one(text):", *steps, ""])
+    base = {**BASE, "library.py": library, "limits.py": filler + limits, "long.py": long}
+    code = defaultdict[str, list[str]](list)
 
     def answer(request: Request) -> Response:
-        code.update((one["path"], one["lines"]) for one in facts(request)["code"])
+        for one in facts(request)["code"]:
+            code[one["path"]] += [line.partition(": ")[2] for line in one["lines"].splitlines()]
         return text_reply(json.dumps({"summary": "read", "verdicts": [TRUE | {"finding": "F1"}]}))
 
     looks = tool_call_reply(
         ("read_file", {"path": "library.py"}),
+        ("read_file", {"path": "long.py"}),
         ("search", {"pattern": "def check_length", "glob": "*.py", "context": 1}),
     )
     claim = claimed(
@@ -430,11 +437,12 @@ async def test_it_is_shown_what_finders_looked_up_that_their_argument_names(tmp_
     )
     model = ScriptedModel({"generalist": [looks, said(claim)], "verifier": [answer]})
     await review(change(tmp_path, base, HEAD), model, adjust=alone, verifier=True)
-    assert set(code) == {"shop.py", "library.py", "limits.py"}
-    evaluate = [line.partition(": ")[2] for line in code["library.py"].splitlines()]
-    assert evaluate == ["def evaluate(text):", "    return compile_text(text)"]
-    assert "check_length" in code["limits.py"]
-    assert "unused_3" not in code["limits.py"]
+    assert set(code) == {"shop.py", "library.py", "limits.py", "long.py"}
+    assert code["library.py"] == ["def evaluate(text):", "    return compile_text(text)"]
+    assert "check_length" in str(code["limits.py"])
+    assert "unused_3" not in str(code["limits.py"])
+    # Of a long function more around a name that few have.
+    assert code["long.py"] == [*steps[14:25], *steps[42:47]]
 
 
 async def test_what_does_not_count_goes_back_once_and_then_leaves_a_claim(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ which the verifier is not shown, and it is code only.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from itertools import chain, zip_longest
 
 from msgspec import Struct
@@ -30,8 +30,8 @@ MAX_WEAKER = 5
 MAX_WHOLE = 40
 """Lines of a function that is shown whole; of a longer one, those around the names."""
 
-NEAR = 6
-"""Lines above and below a name in a longer function."""
+RARE, NEAR, NEAR_COMMON = 6, 5, 2
+"""Blocks that have a rare name; lines around it in a longer function, and around another name."""
 
 
 class _Block(Struct, frozen=True):
@@ -52,13 +52,14 @@ class _Block(Struct, frozen=True):
     def all_names(self) -> Set[str]:
         return frozenset[str]().union(*self.names)
 
-    def near(self, wanted: Set[str]) -> set[int]:
-        """The numbers of all lines of a short block, of a longer one those around names."""
-        size = len(self.lines)
-        hits = (at for at, names in enumerate(self.names) if names & wanted)
-        around = (range(max(0, at - NEAR), min(size, at + NEAR + 1)) for at in hits)
-        chosen = range(size) if size <= MAX_WHOLE else chain.from_iterable(around)
-        return {self.first + at for at in chosen}
+    def near(self, wanted: Mapping[str, int]) -> set[int]:
+        """The numbers of all lines of a short block, of a longer one so many around names."""
+        numbers = range(self.first, self.first + len(self.lines))
+        if len(numbers) <= MAX_WHOLE:
+            return {*numbers}
+        widths = (max((wanted.get(name, -1) for name in names), default=-1) for names in self.names)
+        around = (range(at - most, at + most + 1) for at, most in zip(numbers, widths, strict=True))
+        return {*chain.from_iterable(around)} & {*numbers}
 
 
 async def choose_looked_up(
@@ -75,7 +76,7 @@ async def choose_looked_up(
     blocks = await _blocks(state)
     having = Counter(name for block in blocks for name in block.all_names)
     defined = {block.name for block in blocks}
-    ranked = list[list[tuple[_Block, Set[str]]]]()
+    ranked = list[list[tuple[_Block, Mapping[str, int]]]]()
     for finding in findings:
         said, quoted = f"{finding.title}\n{finding.detail}", finding.evidence.quote
         wanted = {n for n in telling_names(said) if n in defined or TELLING.fullmatch(n)}
@@ -88,7 +89,8 @@ async def choose_looked_up(
         least = max(score.values(), default=0) / MAX_WEAKER
         order = {at: (-score[at], blocks[at].side != "head") for at in score}
         best = sorted((at for at in score if score[at] > least), key=order.__getitem__)
-        ranked.append([(blocks[at], wanted) for at in best])
+        around_it = {name: NEAR if having[name] <= RARE else NEAR_COMMON for name in wanted}
+        ranked.append([(blocks[at], around_it) for at in best])
     told, shown = set[tuple[str, str]](), defaultdict[tuple[str, SideName], set[int]](set)
     for path, side, first, last in spans_around(findings, around):
         shown[path, side].update(range(first, last + 1))
