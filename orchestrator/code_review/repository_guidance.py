@@ -23,6 +23,7 @@ from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.yaml_validation import split_front_matter
 from orchestrator.code_review.change.change_description import storable
 from orchestrator.code_review.change.git.objects import Commits, Objects, list_tree
+from orchestrator.code_review.change.numbered_diff import shorten_line
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.tools.path_globs import path_matcher
 from orchestrator.code_review.verdict.document_parts import GuidanceFile
@@ -40,9 +41,6 @@ from orchestrator.errors import ConfigError, InputError
 FILE_CHARACTERS = 6_000
 ALL_CHARACTERS = 24_000
 """Characters that are shown of one file, and of all together: some 1,500 and 6,000 tokens."""
-
-MAX_LINE = 1_000
-"""Characters of one line that are shown."""
 
 MAX_FILES = 40
 
@@ -118,7 +116,7 @@ class Guidance(Struct, frozen=True):
     def numbered(self) -> Iterator[str]:
         """The lines with text that are shown, each with its number."""
         for at in filter(lambda at: self.lines[at].strip(), self.kept[: self.shown]):
-            yield f"{self.first_line + at}: {_shorten(self.lines[at])}"
+            yield f"{self.first_line + at}: {shorten_line(self.lines[at])}"
 
 
 async def read_guidance(
@@ -262,7 +260,7 @@ def _fit(found: Iterable[Guidance], changed: Collection[str]) -> Iterator[Guidan
             kept = tuple(_concerning(read, changed, guide=guide))
             kept = tuple(at for at in kept if read[at] == one.lines[at] or _WORD.search(read[at]))
         for at in kept:
-            size = len(_shorten(one.lines[at])) + len("1234: \n")
+            size = len(shorten_line(one.lines[at])) + len("1234: \n")
             room -= size
             if room < 0:
                 break
@@ -361,12 +359,6 @@ def _is_foreign(heading: str, changed: Collection[str]) -> bool:
 def _lines_of(text: str) -> tuple[str, ...]:
     """The lines as git and editors count them; control characters are escaped."""
     return tuple(storable(line.removesuffix("\r")) for line in text.rstrip("\n").split("\n"))
-
-
-def _shorten(line: str) -> str:
-    if len(line) <= MAX_LINE:
-        return line
-    return f"{line[:MAX_LINE]} [cut: {len(line)} characters]"
 
 
 def _sha256(data: bytes) -> str:

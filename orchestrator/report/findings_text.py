@@ -163,7 +163,7 @@ def _render_patch(page: TextLayout, cause: Cause) -> list[str]:
             same.append(one.id)
     proof = f"verified by {name_provers(finding, page.cut(PROVERS))}"
     if not fix.is_verified:
-        proof = f"not proven ({fix.reason or 'only agents report the finding'})"
+        proof = f"applies, not proven to fix it ({fix.reason or 'only agents report it'})"
     changed = sum(file.changed_lines for file in patch_files.patched_files(fix))
     count = count_noun(changed, "line")
     beside = f", not with {', '.join(fix.excludes[:PLACES])}" if fix.excludes else ""

@@ -192,7 +192,7 @@ def test_a_patch_stands_under_its_finding_with_its_state_and_who_proved_it() -> 
     assert page.count('<tr class="del"><td class="n">42</td><td class="n"></td>') == 3
     assert page.count('<tr class="add"><td class="n"></td><td class="n">42</td>') == 3
     assert "patch verifiedby ruff_bugs, parse_check diffcourt fix F1" in words
-    assert "patch appliesnot proven: it brings another defect diffcourt fix F2" in words
+    assert "patch appliesnot proven to fix it: it brings another defect diffcourt fix F2" in words
     assert "diffcourt fix F3" not in words
     assert "+     run(['convert', name])" in words
 

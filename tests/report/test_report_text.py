@@ -854,7 +854,10 @@ def test_patches_that_do_not_hold_together_are_not_named_as_if_they_did() -> Non
 
 def test_a_patch_that_nobody_can_prove_is_said_to_be_just_that() -> None:
     text = render_verdict(verdict(findings=(fixed(1, state="applies"),)), width=100)
-    assert "patch: not proven (it brings another defect) (2 lines): diffcourt fix F1" in text
+    assert (
+        "patch: applies, not proven to fix it (it brings another defect) (2 lines): diffcourt fix F1"
+        in text
+    )
 
 
 def test_no_line_of_a_patch_forges_a_line_of_the_report_or_moves_the_cursor() -> None:

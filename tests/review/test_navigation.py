@@ -152,6 +152,18 @@ async def test_what_a_diff_cuts_or_git_calls_binary_can_be_read(tmp_path, monkey
     assert all("evil();" in text for text in read)
 
 
+async def test_of_a_long_line_that_is_replaced_a_diff_shows_what_differs(tmp_path):
+    texts = {side: f"X\n{'a' * 3_000}{side}{'b' * 3_000}\n" for side in ("old", "new")}
+    base = {"package.json": texts["old"], "end.json": "a" * 3_000}
+    made = change(tmp_path, base, {"package.json": texts["new"], "end.json": "a" * 3_000 + "!"})
+    async with workspace_of(made) as workspace:
+        shown = (await Navigation(workspace).git_diff({})).split("\n")
+    before, after = "[cut: 2900 characters] ", " [cut: 2103 more characters of this line]"
+    for sign, side in (("-", "old"), ("+", "new")):
+        assert f"{sign}2: {before}{'a' * 100}{side}{'b' * 897}{after}" in shown
+    assert f"+1: [cut: 2001 characters] {'a' * 999}!" in shown
+
+
 async def test_a_path_may_have_the_prefix_of_a_diff(repo):
     async with workspace_of(repo) as workspace:
         look = Navigation(workspace)

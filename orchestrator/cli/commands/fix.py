@@ -99,7 +99,7 @@ def _heading(finding: Finding) -> tuple[str, str]:
 
     fix = finding.fix
     assert fix is not None
-    proof = f"not proven: {fix.reason}"
+    proof = f"applies, not proven to fix it: {fix.reason}"
     if fix.is_verified:
         proof = f"verified by {name_provers(finding)}"
     what = f"{finding.id} {quote_path(finding.path)}:{finding.start_line}: {finding.title}"

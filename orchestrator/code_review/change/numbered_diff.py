@@ -46,8 +46,8 @@ def number_hunk_lines(lines: Iterable[str]) -> Iterator[HunkLine | str]:
             yield line
 
 
-LINE_AT_MOST = 2000
-"""Characters of one line that are shown."""
+LINE_AT_MOST, SHARED_AT_MOST = 1_000, 100
+"""Characters of one line that are shown, and those before what differs from its replacement."""
 
 _INDEX = re.compile(r"index ([0-9a-f]+)\.\.([0-9a-f]+)")
 
@@ -79,11 +79,15 @@ def number_lines(text: str) -> list[NumberedFileDiff]:
 def _number_file(lines: Sequence[str]) -> NumberedFileDiff:
     blobs: tuple[str, ...] = ()
     shown, hunk_lines = list[str](), list[HunkLine]()
-    for line in number_hunk_lines(lines):
+    numbered, replaced = [*number_hunk_lines(lines)], dict[HunkLine, str]()
+    for one, two in pairwise(x for x in numbered if isinstance(x, HunkLine) and x.sign != "\\"):
+        if (one.sign, two.sign) == ("-", "+"):
+            replaced |= {one: two.text, two: one.text}
+    for line in numbered:
         if isinstance(line, HunkLine):
             hunk_lines.append(line)
             number = f"{line.new or line.old}: " if line.sign in "+- " else ""
-            shown.append(f"{line.sign}{number}{_shorten(line.text)}")
+            shown.append(f"{line.sign}{number}{shorten_line(line.text, replaced.get(line, ''))}")
         elif index := _INDEX.match(line):
             blobs = index.groups()
         elif line:
@@ -91,11 +95,17 @@ def _number_file(lines: Sequence[str]) -> NumberedFileDiff:
     return NumberedFileDiff(blobs, tuple(shown), tuple(hunk_lines))
 
 
-def _shorten(line: str) -> str:
+def shorten_line(line: str, other: str = "") -> str:
+    """A line as it is shown: of a long one its beginning, or where it differs from another."""
     if len(line) <= LINE_AT_MOST:
         return line
-    more = len(line) - LINE_AT_MOST
-    return f"{line[:LINE_AT_MOST]} [cut: {more} more characters of this line]"
+    pairs = enumerate(zip(line, other, strict=False))
+    shared = next((at for at, (one, two) in pairs if one != two), min(len(line), len(other)))
+    start = max(0, min(shared - SHARED_AT_MOST, len(line) - LINE_AT_MOST))
+    more = len(line) - start - LINE_AT_MOST
+    before = f"[cut: {start} characters] " if start else ""
+    after = f" [cut: {more} more characters of this line]" if more else ""
+    return f"{before}{line[start : start + LINE_AT_MOST]}{after}"
 
 
 def show_page(files: Iterable[NumberedFileDiff], offset: int, most: int) -> str:
