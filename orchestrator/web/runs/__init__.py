@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from orchestrator.app.runs.run_index import CachedRunIndex, RunSummary
 from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.data_directories import read_table
 from orchestrator.report.ranking import name_outcome
 from orchestrator.report.text_layout import format_duration
 from orchestrator.web.runs.decisions import Decisions, FindingActions, RunProcesses
@@ -18,13 +19,7 @@ from orchestrator.web.runs.run_list import RunListPage
 from orchestrator.web.runs.run_pages import Meter, RunPages, live_meters
 from orchestrator.web.site import FormAction, SitePage, SitePart, Stream
 
-_VERDICTS = {"merge": "Merge", "needs_changes": "Needs changes", "block": "Block"}
-_CONSEQUENCES = {
-    "READ": "it changes nothing",
-    "WRITE": "it changes files, which are restored where it fails",
-    "ADMIN": "it changes what others rely on, and may not be undone",
-    "IRREVERSIBLE": "what it does cannot be undone",
-}
+_NAMES = read_table(__file__, "names.yaml")
 
 
 def write_when(seconds: float) -> str:
@@ -46,13 +41,13 @@ def _write_number(value: float) -> str:
 
 def _name_outcome(run: RunSummary) -> str:
     if run.brief is None or run.brief.override:
-        return _VERDICTS.get(run.verdict, run.verdict)
+        return _NAMES["verdicts"].get(run.verdict, run.verdict)
     return name_outcome(run.verdict, found=any(run.brief.counts.values()))
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "clock": lambda at: datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S"),
-    "consequence": lambda level: _CONSEQUENCES.get(level, "nobody knows what it changes"),
+    "consequence": lambda level: _NAMES["consequences"].get(level, "nobody knows what it changes"),
     "duration": format_duration,
     "fields": lambda chosen: {name: value for name, value in asdict(chosen).items() if value},
     "limit": _write_limit,
@@ -62,7 +57,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "query": lambda values: urlencode({k: v for k, v in values.items() if v not in {"", None}}),
     "severities": lambda counts: [(s, counts[s]) for s in SEVERITIES if counts.get(s)],
     "used": _write_used,
-    "verdict_name": lambda name: _VERDICTS.get(name, name),
+    "verdict_name": lambda name: _NAMES["verdicts"].get(name, name),
     "when": write_when,
 }
 
