@@ -27,6 +27,7 @@ LOCK_FILE = "lock file"
 """Why agents and most analyzers do not look into a lock file."""
 GENERATED, VENDORED = "generated: ", "vendored: "
 """What begins the reason why agents and most analyzers leave out code that others write."""
+MARKED = f"{GENERATED}so marked in .gitattributes of base"
 LINK, SUBMODULE = "120000", "160000"
 
 _HEADER_LINES = 10
@@ -213,7 +214,7 @@ def _generated(
 ) -> str | None:
     marked = policy.generated.get(file.path)
     if marked is not None:
-        return f"{GENERATED}so marked in .gitattributes of base" if marked else None
+        return MARKED if marked else None
     by_name = _MINIFIED.search(file.path)
     if new.long_lines and (by_name or _NAMED_ANEW.search(file.path)):
         before = without_version(file.path) in policy.minified or (old and old.long_lines)

@@ -163,6 +163,29 @@ async def test_the_setting_that_an_incomplete_review_names_makes_it_complete(
     assert (green.status, green.verdict) == ("complete", "merge")
 
 
+BUNDLE = f"!function(){{{'var a=function(e){return e+1};' * 400}}}();\n"
+TYPES = "// DO NOT EDIT\nexport declare function f(a: string): number;\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "was", "marks", "status"),
+    [
+        ("dist/app.js", BUNDLE, "", "incomplete"),
+        ("dist/app.js", BUNDLE, "dist/** linguist-generated\n", "complete"),
+        ("a.d.ts", TYPES, "", "complete"),
+        ("a.ts", TYPES, "", "incomplete"),
+    ],
+)
+async def test_generated_code_alone_is_a_gap_unless_base_marks_it_or_it_only_declares(
+    tmp_path: Path, path: str, was: str, marks: str, status: str
+) -> None:
+    head = {path: f"{was}{was}", ".gitattributes": marks}
+    verdict = await review(change(tmp_path, {path: was, ".gitattributes": marks}, head))
+    assert verdict.status == status
+    told = "mark them `linguist-generated` in .gitattributes of the base branch, unless they run"
+    assert (told in verdict.stop.next_human_action) == (status == "incomplete")
+
+
 async def test_each_kind_of_gap_has_its_own_remedy_in_one_next_step(tmp_path: Path) -> None:
     wide, large = "select 1\n".encode("utf-16"), "select 1;\n" * 225_000
     files: dict[str, str | bytes] = {

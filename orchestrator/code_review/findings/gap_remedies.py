@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from diffchecks import name_some
 from diffchecks.rules import CONFIGURED_ANALYZERS
-from diffchecks.skipped_files import BIG_FILE_BYTES, TOO_LARGE, UTF_16
+from diffchecks.skipped_files import BIG_FILE_BYTES, GENERATED, TOO_LARGE, UTF_16
 from orchestrator.code_review.findings.reading_depth import NOTHING_READ, TEXT_ONLY, WHOLE_CHANGE
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.registry import ANALYZERS
@@ -50,9 +50,12 @@ def close_gaps(
         )
     if shallow:
         named, it = _name(list(dict.fromkeys(skip.path for skip in shallow)))
+        accept = f"add `unread: note` to {VERDICT_POLICY}"
+        if all(skip.why.startswith(GENERATED) for skip in shallow):
+            accept = "mark them `linguist-generated` in .gitattributes of the base branch"
         steps.append(
             f"Read {named} by hand: no tool reads {it} as code. To accept such files from now on, "
-            f"add `unread: note` to {VERDICT_POLICY}, unless they run in CI or production."
+            f"{accept}, unless they run in CI or production."
         )
     return steps
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import is_illustrative
-from diffchecks.skipped_files import LOCK_FILE
+from diffchecks.skipped_files import GENERATED, LOCK_FILE, MARKED
 from orchestrator.catalog.languages import LanguagesFile
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work, gaps, latest
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -21,6 +21,7 @@ UNEXAMINED = "no tool looked at it"
 """Why a file is skipped that nobody left out on purpose."""
 
 EXECUTABLE = "100755"
+DECLARATIONS = (".d.ts", ".d.mts", ".d.cts")
 TEXT_ONLY = "only its text was searched"
 NO_HUNKS: Mapping[str, tuple[HunkReaders, ...]] = {}
 NOTHING_READ = "nothing of the change was read as code"
@@ -206,9 +207,11 @@ def _hidden_source(file: ChangedFile, languages: LanguagesFile) -> str:
 def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
     """Whether a file must be read as code if it is alone in a change.
 
-    Prose, media, what is empty, and texts of no known kind among tests and documents need not.
+    Prose, media, what is empty, and texts of no known kind among tests and documents need not. Nor
+    what base marks as generated, or generated declarations, which do not run.
     """
-    if file.kind == "media" or file.only_moved:
+    declares = file.path.endswith(DECLARATIONS) and (file.skip or "").startswith(GENERATED)
+    if file.kind == "media" or file.only_moved or file.skip == MARKED or declares:
         return False
     if file.kind != "text":
         return True
