@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from diffchecks.check_io import RawFinding, Source
-from diffchecks.data_files import read_names, read_patterns, read_yaml
+from diffchecks.data_files import read_map, read_names, read_patterns
 from diffchecks.dependencies.lock_file_entries import LockEntry
 
-_PUBLIC: Sequence[Sequence[str]] = read_yaml("file_kinds.yaml")["registries"]
 ENTRY_LINES = 12
 """The maximum number of lines between an entry's name and its version."""
 
@@ -42,12 +41,16 @@ class Known(Struct, frozen=True):
 
     Attributes:
         hosts: registries that it uses, with their aliases; for a new file, those of most entries.
+        official: the public registry's hosts; empty where packages are repositories by nature.
+        public: base's packages are not of a private registry, of which the names could be taken.
         plain: hosts from which it downloads without encryption.
         by_name: its entries by the package's name.
         verified: each of its packages has a digest; False for a new file.
     """
 
     hosts: Collection[str]
+    official: Collection[str]
+    public: bool
     plain: Collection[str]
     by_name: Mapping[str, Sequence[LockEntry]]
     verified: bool
@@ -58,13 +61,13 @@ def compare(
 ) -> Iterator[RawFinding]:
     """Report differences between the entries of head and those of base."""
     composer = head.name == "composer.lock"
-    known, depth = _known(old, new, composer), head.path.count("/")
+    known, depth = _known(head.name, old, new), head.path.count("/")
     groups: dict[tuple[str, str], list[tuple[LockEntry, str, str]]] = defaultdict(list)
     for entry in new:
         older = known.by_name.get(entry.name, ())
         for code, quoted, message in (
             *_judge_hosts(entry, older, known, composer),
-            *_judge_place(entry, older, depth),
+            *_judge_place(entry, older, known, depth),
             *_judge_content(entry, older, known),
         ):
             # A host, or a whole file without digests, is one defect for any number of packages.
@@ -94,18 +97,22 @@ def _at_most(
             yield code, [member for members in rest for member in members]
 
 
-def _known(old: Sequence[LockEntry], new: Sequence[LockEntry], composer: bool) -> Known:
+def _known(name: str, old: Sequence[LockEntry], new: Sequence[LockEntry]) -> Known:
     by_name: Mapping[str, list[LockEntry]] = defaultdict(list)
     for entry in old:
         by_name[entry.name].append(entry)
     counts = Counter(_host(url) for entry in old or new for url in _urls(entry) if not entry.git)
     del counts[""]
     used = set(counts) if old else {host for host, _ in counts.most_common(1)}
-    hosts = used | {other for host in used for other in _same_registry(host)}
-    if not old or composer or not used:
-        hosts |= {host for registry in _PUBLIC for host in registry}
+    official = frozenset(read_map("maps.yaml", "official_hosts").get(name, "").split())
+    public = name.endswith("-wrapper.properties") or used <= official | read_names("mirrors")
+    composer = name == "composer.lock"
+    if not old or composer or not used or used & official:
+        used |= official
     return Known(
-        hosts | read_names("code_hosts") if composer else hosts,
+        used | read_names("code_hosts") if composer else used,
+        official,
+        public,
         {_host(url) for entry in old for url in _urls(entry) if _UNENCRYPTED.match(url)},
         by_name,
         bool(old) and all(entry.digests or entry.is_exempt for entry in old),
@@ -114,10 +121,6 @@ def _known(old: Sequence[LockEntry], new: Sequence[LockEntry], composer: bool) -
 
 def _urls(entry: LockEntry) -> tuple[str, ...]:
     return (entry.source, *entry.urls) if entry.source else entry.urls
-
-
-def _same_registry(host: str) -> Sequence[str]:
-    return next((registry for registry in _PUBLIC if host in registry), (host,))
 
 
 def _judge_hosts(
@@ -131,19 +134,22 @@ def _judge_hosts(
             continue
         if _UNENCRYPTED.match(url) and host not in known.plain:
             yield "lock-http", url, f"{name} is downloaded without encryption from {host}"
-        elif entry.git:
+        elif entry.git or (known.public and host in known.official):
             continue
         elif host not in known.hosts:
             where = "no package of base was" if known.by_name else "most of the file is not"
             yield "lock-source", url, f"{name} is downloaded from {host}, as {where}"
-        elif not composer and (moved := _moved(host, older)):
+        elif not composer and (moved := _moved(host, older, known)):
             yield "lock-source", url, f"{name} is downloaded from {host}, and in base from {moved}"
 
 
-def _judge_place(entry: LockEntry, older: Sequence[LockEntry], depth: int) -> Iterator[_Found]:
+def _judge_place(
+    entry: LockEntry, older: Sequence[LockEntry], known: Known, depth: int
+) -> Iterator[_Found]:
     """Findings about an entry whose source is a repository or a directory."""
     name = entry.name
-    if entry.git and not any(one.git and _place(one) == _place(entry) for one in older):
+    same = any(one.git and _place(one) == _place(entry) for one in older)
+    if entry.git and not same and (older or known.official):
         registry = any(not one.git and not one.path for one in older)
         instead = "and in base from a registry" if registry else "not from a registry"
         message = f"{name} is taken from the repository {_place(entry)}, {instead}"
@@ -157,10 +163,11 @@ def _judge_place(entry: LockEntry, older: Sequence[LockEntry], depth: int) -> It
             yield "lock-outside", entry.path, message
 
 
-def _moved(host: str, older: Sequence[LockEntry]) -> str:
+def _moved(host: str, older: Sequence[LockEntry], known: Known) -> str:
     """The source of the package in base, if that is another registry."""
     hosts = {_host(one.source) for one in older if not one.git} - {""}
-    return "" if hosts & {*_same_registry(host)} else next(iter(sorted(hosts)), "")
+    same = known.official if host in known.official else {host}
+    return "" if hosts & same else next(iter(sorted(hosts)), "")
 
 
 def _place(entry: LockEntry) -> str:

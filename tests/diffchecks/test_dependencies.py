@@ -89,6 +89,7 @@ PAIRS = [
     ("extra-index", "Gemfile", 'source "https://rubygems.org"\n', 'source "https://rubygems.org"\nsource "https://example.invalid"\n', 'source "https://rubygems.org"\nsource "https://example.invalid" do\n'),
     ("lock-unverified", "requirements.txt", "a==1 --hash=sha256:aa\n", "# x\na==1\n", "# x\na==1 --hash=sha256:aa\n"),
     ("lock-unverified", "gradle-wrapper.properties", WRAPPER, WRAPPER.replace("8.1-", "8.2-").replace("Sha256Sum=aa", "Path=x"), WRAPPER.replace("8.1-", "8.2-")),
+    ("lock-source", "gradle-wrapper.properties", WRAPPER.replace("services", "mirror"), WRAPPER.replace("services", "b"), WRAPPER),
     ("lock-http", "gradle-wrapper.properties", WRAPPER, WRAPPER.replace("https", "http"), WRAPPER.replace("8.1-", "8.2-")),
     ("extra-index", "requirements.txt", "a==1\n", "--extra-index-url https://example.invalid/simple\na==1\n", "--index-url https://example.invalid/simple\na==1\n"),
 ]  # fmt: skip

@@ -13,6 +13,7 @@ SWIFT = (
     '{"pins": [{"identity": "a", "location": "https://a.example/a", "state": {"revision": "aa"}}]}'
 )
 FLAKE = '{"nodes": {"a": {"locked": {"owner": "o", "repo": "r", "rev": "aa", "type": "github"}}, "root": {}}}'
+EMPTY = {"Package.resolved": '{"pins": []}', "flake.lock": '{"nodes": {"root": {}}}'}
 
 
 @pytest.mark.parametrize(
@@ -32,4 +33,6 @@ def test_locks_of_other_languages_are_compared(
     code: str,
 ) -> None:
     assert codes(tmp_path / "1", name, text, text.replace(*update)) == []
+    before = EMPTY[name] if name in EMPTY else text  # what is new is from a repository by nature
+    assert codes(tmp_path / "0", name, before, text.replace(*update)) == []
     assert codes(tmp_path / "2", name, text, text.replace(*defect)) == [code]

@@ -337,6 +337,8 @@ def npm(**given: str) -> str:
     [
         # A mirror's file that takes a package from the public registry: dependency confusion.
         (npm(url=MIRROR), npm(url=PUBLIC, version="1.0.1"), ["lock-source"]),
+        (npm(url="https://registry.npmmirror.com/a.tgz"), npm(url=PUBLIC, version="1.0.1"), []),
+        (npm(url=PUBLIC), npm(url="https://registry.npmmirror.com/a.tgz", version="1.0.1"), ["lock-source"]),
         (npm(), npm(url="https://registry.yarnpkg.com/a.tgz", version="1.0.1"), []),
         (npm(), npm(url="git+ssh://git@github.com/s/a.git#4bf2", digest=""), ["lock-source"]),
         (npm().replace("/a", "/b"), npm(url="git+ssh://git@github.com/s/a.git#4bf2", digest=""), ["lock-outside"]),
