@@ -33,6 +33,6 @@ def test_locks_of_other_languages_are_compared(
     code: str,
 ) -> None:
     assert codes(tmp_path / "1", name, text, text.replace(*update)) == []
-    before = EMPTY[name] if name in EMPTY else text  # what is new is from a repository by nature
+    before = EMPTY.get(name, text)  # what is new is from a repository by nature
     assert codes(tmp_path / "0", name, before, text.replace(*update)) == []
     assert codes(tmp_path / "2", name, text, text.replace(*defect)) == [code]
