@@ -158,10 +158,10 @@ async def test_of_a_long_line_that_is_replaced_a_diff_shows_what_differs(tmp_pat
     made = change(tmp_path, base, {"package.json": texts["new"], "end.json": "a" * 3_000 + "!"})
     async with workspace_of(made) as workspace:
         shown = (await Navigation(workspace).git_diff({})).split("\n")
-    before, after = "[cut: 2900 characters] ", " [cut: 2103 more characters of this line]"
+    cut = " [cut: characters 2901 to 3900 of 6003]"
     for sign, side in (("-", "old"), ("+", "new")):
-        assert f"{sign}2: {before}{'a' * 100}{side}{'b' * 897}{after}" in shown
-    assert f"+1: [cut: 2001 characters] {'a' * 999}!" in shown
+        assert f"{sign}2: {'a' * 100}{side}{'b' * 897}{cut}" in shown
+    assert f"+1: {'a' * 999}! [cut: characters 2002 to 3001 of 3001]" in shown
 
 
 async def test_a_path_may_have_the_prefix_of_a_diff(repo):

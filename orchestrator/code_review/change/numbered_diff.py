@@ -102,10 +102,8 @@ def shorten_line(line: str, other: str = "") -> str:
     pairs = enumerate(zip(line, other, strict=False))
     shared = next((at for at, (one, two) in pairs if one != two), min(len(line), len(other)))
     start = max(0, min(shared - SHARED_AT_MOST, len(line) - LINE_AT_MOST))
-    more = len(line) - start - LINE_AT_MOST
-    before = f"[cut: {start} characters] " if start else ""
-    after = f" [cut: {more} more characters of this line]" if more else ""
-    return f"{before}{line[start : start + LINE_AT_MOST]}{after}"
+    end = start + LINE_AT_MOST
+    return f"{line[start:end]} [cut: characters {start + 1} to {end} of {len(line)}]"
 
 
 def show_page(files: Iterable[NumberedFileDiff], offset: int, most: int) -> str:
