@@ -13,6 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from orchestrator.catalog.model_config import Capabilities
+from orchestrator.data_directories import read_table
 from orchestrator.engine.types import (
     Block,
     Json,
@@ -201,13 +202,7 @@ def _describe_dropped_keywords(node: Mapping[str, Json], converted: dict[str, An
 
 ToolFormat = Literal["anthropic", "openai", "openai-chat", "mcp"]
 
-# The key of the schema, the key under which the description stands, and what is the same for all.
-_FORMATS: Mapping[str, tuple[str, str, Mapping[str, Json]]] = {
-    "anthropic": ("input_schema", "", {}),
-    "openai": ("parameters", "", {"type": "function", "strict": False}),
-    "openai-chat": ("parameters", "function", {"type": "function"}),
-    "mcp": ("inputSchema", "", {}),
-}
+_FORMATS: Mapping[str, tuple[str, str, dict[str, Json]]] = read_table(__file__, "tool_formats.yaml")
 
 
 def describe_tools(tools: Iterable[ToolSpec], form: ToolFormat) -> list[dict[str, Json]]:

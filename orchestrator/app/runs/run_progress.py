@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import timedelta
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import anyio
 from msgspec import Struct, field
@@ -34,8 +35,9 @@ from orchestrator.errors import InputError
 PROGRESS = "progress.txt"
 """The file in a run's directory; it is derived from events and never read back."""
 POLL_SECONDS = 0.5
-_TABLE: Mapping[str, Mapping[str, str]] = read_table(__file__, "run_progress.yaml")
+_TABLE: Mapping[str, Mapping[str, Any]] = read_table(__file__, "run_progress.yaml")
 STATES, COUNTERS = _TABLE["states"], _TABLE["counters"]
+_KINDS: Mapping[str, Sequence[EventKind]] = _TABLE["events"]
 WAITING = {"stopped: human": "a person's answer or approval", "stopped: budget": "a higher limit"}
 """The ends after which a run can go on, and what it needs for that."""
 TELLING = {"run_started", "state", "agent_started", "agent_finished", "run_finished"}
@@ -256,13 +258,6 @@ class _RowEvents:
                     yield Event(kind, at, name, request.name, row.key, detail, data)
                     used = {**self._spent.to_json(), "seconds": at}
                     yield Event("budget", at, data={"used": used, "limits": self.limits})
-
-
-_KINDS: Mapping[str, tuple[EventKind, EventKind]] = {
-    "task": ("agent_started", "agent_finished"),
-    "model": ("model_started", "model_finished"),
-    "tool": ("tool_started", "tool_finished"),
-}
 
 
 def follow_run(repo: Path | None, name: str) -> Iterator[list[Event]]:
