@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
-from orchestrator.code_review.findings.verification import check_verdicts
+from orchestrator.code_review.findings.verification import check_verdicts, renamed_parameters
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Evidence
 from tests.review.review_kit import change, workspace_of
@@ -175,3 +175,63 @@ async def test_names_of_a_base_that_cannot_be_searched_stay_missing(tmp_path: Pa
         (tmp_path / ".git/objects" / oid[:2] / oid[2:]).unlink()
         (why,) = (await check_verdicts(workspace, report, {"F1": place}))[1]
     assert "lack firstChild" in why
+
+
+PAY = (
+    "def pay(user, mode=SAFE):\n"
+    "    check(user) or fail()\n"
+    "    total = user.debt\n"
+    "    charge(user, total)\n"
+)
+
+
+@pytest.mark.attack("verifier that calls a new defect old")
+@pytest.mark.parametrize(
+    ("head", "names"),
+    [
+        (PAY.replace("user", "payer"), {"payer"}),
+        (PAY.replace("pay(", "pay_all(").replace("user", "payer"), set()),
+        (PAY.replace("    total", "    log(user)\n    total").replace("user", "payer"), {"payer"}),
+        (PAY, set()),
+        # What the new name holds is another thing.
+        (PAY.replace(", total)", ", mode)"), set()),
+        (PAY.replace(", total)", ", amount)"), set()),
+        (PAY.replace("total = user.debt", "amount = 0").replace(", total)", ", amount)"), set()),
+        (PAY.replace("user", "payer").replace("payer.debt", "payer.limit"), set()),
+        (PAY.replace("(user, mode", "(payer, user").replace("charge(user", "charge(payer"), set()),
+        # The line does something else.
+        (PAY.replace("charge(user", "refund(payer").replace("user", "payer"), set()),
+        (PAY.replace(", total)", ", 'total')"), set()),
+        (PAY.replace("total)", "total, 0)").replace("user", "payer"), set()),
+        # The function leaves earlier, or later.
+        (PAY.replace("    total", "    return\n    total").replace("user", "payer"), set()),
+        (PAY.replace("    check(user) or fail()\n", "").replace("user", "payer"), set()),
+    ],
+)
+def test_a_parameter_that_holds_the_same_may_have_another_name(head: str, names: set[str]) -> None:
+    lines, base = head.splitlines(), PAY.splitlines()
+    assert renamed_parameters(lines, len(lines), base, len(base)) == names
+
+
+@pytest.mark.parametrize("value", ["safe", "SAFE", "'safe'", "True", "1"])
+def test_another_value_is_no_other_name_even_where_a_parameter_has_it(value: str) -> None:
+    base = [f"def pay(mode={value}):", f"    other = {value}", f"    charge({value})"]
+    head = [line.replace(value, f"not_{value}") for line in base]
+    assert not renamed_parameters(head, 3, base, 3)
+    assert not renamed_parameters([head[0], head[2]], 2, [base[0], base[2]], 2)
+
+
+@pytest.mark.attack("verifier that calls a new defect old")
+async def test_base_may_call_a_parameter_otherwise_even_where_other_files_have_the_name(
+    tmp_path: Path,
+) -> None:
+    quote = "    charge(payer, total)"
+    lines = PAY.replace("user", "payer")
+    claim = replace(PLACE, path="pay.py", start_line=4, end_line=4, evidence=Evidence(quote, ()))
+    given = verdict_on("F1", "older", {"file": "pay.py", "quote": "charge(user, total)"})
+    report = as_form(VerifierReport, {"verdicts": [given]})
+    base = {"pay.py": PAY, "other.py": "payer = 1\n"}
+    for at, (head, lacks) in enumerate([(lines, False), (lines.replace("or fail()", ""), True)]):
+        async with workspace_of(change(tmp_path / str(at), base, {"pay.py": head})) as workspace:
+            whys = (await check_verdicts(workspace, report, {"F1": claim}))[1]
+        assert ["lack payer" in why for why in whys] == [True] * lacks

@@ -6,9 +6,9 @@ function. Comments, and prose about code, show nothing.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, pairwise
 from keyword import kwlist
 
 from msgspec import Struct
@@ -42,6 +42,7 @@ _COMMENT = re.compile(r"(?:^|(?<=\s))(?:#(?!\[|\w)|//|--\s|/\*|\*\s|<!--).*", re
 _NAME = re.compile(r"[^\W\d][\w$]{2,}")
 _CALLED = re.compile(rf"({_NAME.pattern})\s*\(")
 _TABLE = read_table(__file__, "common_names.yaml")
+_TOKEN, _LEAVES = re.compile(_TABLE["token"]), frozenset(_TABLE["leaves"].split())
 _WORDS = frozenset(kwlist).union(_TABLE["languages"].split())
 _COMMON = _WORDS.union(_TABLE["trivial"].split())
 
@@ -237,8 +238,13 @@ async def _not_in_base(
     if claim.evidence.side == "base" or (claim.because_of and claim.because_of.removed):
         return "the change removes what the claim is about, so base does not have the defect"
     text, git = f"{claim.evidence.quote}\n{claim.cause_quote}", Git.of(workspace.change)
-    needed = telling_names(text)
-    missing = sorted(needed.difference(*(one.names for one in quotes)))
+    needed, renamed = telling_names(text), set[str]()
+    head = await read_lines(workspace, "head", claim.path)
+    for one in quotes:
+        base = await read_lines(workspace, "base", one.path)
+        for at in range(one.first, one.last + 1):
+            renamed |= renamed_parameters(head, claim.start_line, base, at)
+    missing = sorted(needed.difference(renamed, *(one.names for one in quotes)))
     near = [one for one in quotes if one.names & needed or one.function == function != ""]
     removed = [(one, n) for one in near for n in changed_lines(workspace, "base", one.path)]
     if any(one.first <= n <= one.last for one, n in removed):
@@ -253,6 +259,28 @@ async def _not_in_base(
         return f"its quotations lack {', '.join(missing)}, which the claim's code has"
     why = "its quotations are compared by names, and the claim's code has none"
     return "" if needed else why
+
+
+def renamed_parameters(head: Sequence[str], at: int, base: Sequence[str], was: int) -> Set[str]:
+    """What head calls parameters, where its line ``at`` is otherwise the same as base's ``was``.
+
+    So are the functions' first lines, and those above it that set such a parameter or may leave.
+    """
+    parts = [lines[find_block(lines, n, n).start - 1 : n] for lines, n in ((head, at), (base, was))]
+    own, old = ([_TOKEN.findall(line) for line in lines] for lines in parts)
+    names = {one: two for one, two in zip(own[0], old[0], strict=False) if one != two}
+    theirs, near = {*names.values()}, {*pairwise(own[0])}
+    others = any({("=", one), (one, "(")} & near for one in names)  # a default, or the function
+    mixed = {*names}.intersection(chain(*old)) or theirs.intersection(chain(*own))
+    if others or mixed or not all(one.isidentifier() and one[0].islower() for one in theirs):
+        return frozenset()
+    mapped = [[names.get(token, token) for token in line] for line in own]
+    decide = [
+        [line for line in lines if _LEAVES & {*line} or ("=" in line and theirs & {*line})]
+        for lines in (mapped, old)
+    ]
+    ends = [(lines[0], lines[-1]) for lines in (mapped, old)]
+    return frozenset(names if ends[0] == ends[1] and decide[0] == decide[1] else ())
 
 
 async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
