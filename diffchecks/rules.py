@@ -87,8 +87,6 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return self.fixes.get(code.partition("-")[0], self.fix)
 
 
-SEVERE = frozenset({"critical", "high"})
-
 IMPORTED = "import."
 """What the ids of the rules of imported reports begin with."""
 
@@ -152,20 +150,13 @@ class RuleTable:
     def find_for(self, tool: str, raw: RawFinding) -> Rule | None:
         """The rule for a finding; None if its code is disabled, or disabled in files of its kind.
 
-        A result of an imported report gets our own rule if the table has one for it. What only
-        looks like tests in a file of the product, in a comment or beside other code, hides nothing
-        severe.
+        A result of an imported report gets our own rule if the table has one for it.
         """
         kinds = path_kinds(raw.path).difference({"tests"} if raw.in_use else ())
-        inner = kinds.union({"tests"} if raw.in_tests else ())
+        kinds = kinds.union({"tests"} if raw.in_tests else ())
         names = raw.reported.own if raw.reported else ((tool, raw.code),)
         known = filter(None, (self.find(*name) for name in names))
-        applying = (
-            one
-            for one in known
-            if (kinds if one.severity_of(raw) in SEVERE else inner).isdisjoint(one.not_in)
-        )
-        rule = next(applying, None)
+        rule = next((one for one in known if kinds.isdisjoint(one.not_in)), None)
         return rule or (imported_rule(raw.reported) if raw.reported else None)
 
     def is_arguable(self, rule: str) -> bool:

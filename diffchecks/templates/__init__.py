@@ -35,8 +35,10 @@ def _look(source: Source) -> Iterator[RawFinding]:
     if found is None:
         raise NotApplicable
     page, dialect, name = found
-    if is_shown_as_markup(source.text, dialect):
-        yield from find_in_page(page, dialect, name, source.path)
+    is_markup = is_shown_as_markup(source.text, dialect)
+    for one in find_in_page(page, dialect, name, source.path):
+        if is_markup or one.code.endswith("-request"):  # a part of a page may have no element
+            yield one
 
 
 def read_template(source: Source) -> tuple[TemplatePage, Dialect, str] | None:

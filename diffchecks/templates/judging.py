@@ -167,6 +167,8 @@ class _Judge:
         return "", ""
 
     def _unescaped(self, tag: Tag, value: str, place: TagPlace) -> tuple[str, str]:
+        if self._adds_request(value):
+            return "request", value
         if self._dialect.harmless.search(tag.source) or self._is_constant(value):
             return "", ""
         if self._is_requested(value):
@@ -175,6 +177,17 @@ class _Judge:
         if in_script and self._dialect.number.search(value):
             return "", ""
         return "raw", value
+
+    def _adds_request(self, value: str) -> bool:
+        """Whether data of a request stands beside something else, or in a translated text."""
+        parts = _concatenated(value)
+        for part in parts:
+            text = _PATTERNS["translates"].match(part)
+            given = part[text.end() :] if text else part
+            comes = self._dialect.request.search(given) if text else self._is_requested(part)
+            if comes and (text or len(parts) > 1) and not self._dialect.harmless.search(given):
+                return True
+        return False
 
     def _is_requested(self, value: str) -> bool:
         """Whether a value comes from a request; the condition of a conditional is ignored."""
@@ -359,6 +372,15 @@ class _Judge:
             if self._dialect.assigned_safe.match(self._page.text, found.end()):
                 safe_values[name] += 1
         return frozenset(name for name, count in all_values.items() if safe_values[name] == count)
+
+
+def _concatenated(value: str) -> list[str]:
+    """The parts that a value puts together, by operators outside of quotes and brackets."""
+    outer, inner = "", value
+    while outer != inner:
+        outer, inner = inner, _PATTERNS["enclosed"].sub(lambda found: "_" * len(found[0]), inner)
+    cuts = [0, *(at for one in re.finditer(r"\s*\+\s*|\s[.~&]\s", outer) for at in one.span())]
+    return [value[start:end] for start, end in zip(cuts[::2], [*cuts[1::2], None], strict=True)]
 
 
 def _base(value: str) -> str:
