@@ -233,8 +233,10 @@ def test_of_equally_severe_findings_the_surest_come_first_and_equals_keep_their_
     assert sorted("1234", key=lambda n: text.index(f"{n}.py:42  T{n}")) == ["4", "3", "2", "1"]
     listed = list_findings(told, 0)["untrusted"]["findings"]
     assert [row["id"] for row in listed] == ["F4", "F3", "F2", "F1"]
-    for title in ("No test covers T", "It is untested", "No unit test of it", "T has no tests"):
-        last = replace(found[3], id="F5", title=title, confidence=1.0)
+    missing = ("No test covers T", "It is untested", "No unit test of it", "T has no tests")
+    of_tests = dict.fromkeys(missing, "4.py") | {"It fails without IPv6": "tests/test_4.py"}
+    for title, path in of_tests.items():
+        last = replace(found[3], id="F5", title=title, path=path, confidence=1.0)
         ranked = open_findings(replace(told, findings=(last, *found)))
         assert [one.id for one in ranked[-2:]] == ["F5", "F1"], "what code does comes first"
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from diffchecks.check_io import FlowStep
+from diffchecks.path_kinds import is_test
 from orchestrator.catalog.shared_literals import (
     OFFLINE,
     SEVERITIES,
@@ -165,12 +166,12 @@ class Finding(Strict, frozen=True, kw_only=True):
     def rank(self) -> tuple[bool, int, int, bool, float]:
         """Sorts the most severe first, then the best supported, refuted ones last.
 
-        Among these a test that is missing comes after what code does, and the surest come first.
+        Among these what is said of tests comes after what code does, and the surest come first.
         """
         order = SEVERITIES.index(self.severity), SUPPORTS.index(self.support)
-        is_untested = _UNTESTED.search(self.title) is not None
+        of_tests = is_test(self.path) or _UNTESTED.search(self.title) is not None
         sure = self.support == "proven" or self.confidence
-        return self.support == "refuted", *order, is_untested, -sure
+        return self.support == "refuted", *order, of_tests, -sure
 
 
 class SeverityCounts(Strict, frozen=True):
