@@ -6,6 +6,7 @@ from pathlib import Path
 
 from diffchecks.rules import Rule
 from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.data_directories import read_table
 from orchestrator.report.text_layout import MIN_WIDTH, UNBOUNDED, TextLayout
 
 TOPICS = ("security", "qa", "docs", "architecture")
@@ -29,10 +30,7 @@ def render_rules_page(
     return "\n".join(parts)
 
 
-_LANGUAGES = {
-    "c": "C and C++", "csharp": "C#", "js": "JavaScript", "php": "PHP", "erb": "ERB",
-    "html": "HTML", "ejs": "EJS", "jsp": "JSP", "sql": "SQL",
-}  # fmt: skip
+_LANGUAGES: Mapping[str, str] = read_table(__file__, "language_names.yaml")
 
 
 def _name_language(key: str) -> str:

@@ -26,11 +26,6 @@ TABLES = read_beside(__file__, "sqlite_journal.sql").split(";\n")
 BUSY_SECONDS = 10
 """How long to wait while another process writes."""
 REPAIR, HIDDEN = "diffcourt runs repair", "hidden"
-ODD = """
-SELECT run FROM runs
-WHERE number NOT BETWEEN 1 AND 0x7fffffff OR fence NOT BETWEEN 0 AND 0xffffffff
-"""
-"""Runs with numbers that are damaged although SQLite can read them."""
 MAX_RUNS = 100_000
 """How many are looked for where the index of runs is damaged."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}

@@ -45,3 +45,8 @@ DELETE FROM cancellations WHERE number = (SELECT number FROM runs WHERE run = :r
 
 -- name: delete_run
 DELETE FROM runs WHERE run = :run
+
+-- name: odd_runs
+-- Runs with numbers that are damaged although SQLite can read them.
+SELECT run FROM runs
+WHERE number NOT BETWEEN 1 AND 0x7fffffff OR fence NOT BETWEEN 0 AND 0xffffffff

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from orchestrator.errors import StoreError
 from orchestrator.stores.sql_store import run_locked
-from orchestrator.stores.sqlite_journal import HIDDEN, ODD, SqliteStore, is_damage
+from orchestrator.stores.sqlite_journal import HIDDEN, SqliteStore, is_damage
 from orchestrator.stores.sqlite_log_damage import PAGE, find_damage, refuse_damaged_log
 
 
@@ -108,7 +108,7 @@ def _is_sound(path: Path) -> bool:
             checked = db.execute("PRAGMA integrity_check(1)").fetchall()
             with closing(SqliteStore(path)) as store:
                 odd = [run for run in anyio.run(store.runs) if run.run_id.startswith(HIDDEN)]
-            odd += db.execute(ODD).fetchall()
+            odd += db.execute(SqliteStore.QUERIES["odd_runs"]).fetchall()
     except sqlite3.Error as error:
         if is_damage(error):
             return False

@@ -1,7 +1,7 @@
 """Build a :class:`Change` from two commits, or from a commit and the work tree."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,16 +19,11 @@ from orchestrator.code_review.change.worktree_snapshot import (
     snapshot_index,
     snapshot_worktree,
 )
+from orchestrator.data_directories import read_table
 from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import InputError
 
-_DEFAULTS = (
-    "refs/remotes/origin/HEAD",
-    "refs/remotes/origin/main",  # before the local one, which may be behind it
-    "refs/heads/main",
-    "refs/remotes/origin/master",
-    "refs/heads/master",
-)
+_DEFAULTS: Sequence[str] = read_table(__file__, "default_branches.yaml")
 
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """git's tree without files, as base: the whole tree is the change."""
