@@ -19,6 +19,7 @@ from orchestrator.code_review.findings.located_findings import Carried, LocatedF
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     at_place_of,
+    low_pairs,
     merge,
     replacement_pairs,
     report_order,
@@ -542,6 +543,27 @@ def test_an_agents_words_are_placed_where_the_analyzer_found_the_defect() -> Non
         **words, "quote": "run(name)", "because_of": None, "cause_quote": "",
     }  # fmt: skip
     assert at_place_of(known, claim) == replace(claim, **expected)
+
+
+@pytest.mark.parametrize(
+    ("more", "pairs"),
+    [
+        ({}, 1),
+        ({"severity": "medium"}, 0),
+        ({"title": "MAX_SIZE of 0 has no test in the package"}, 0),
+        ({"title": "MAX_SIZE limits entries"}, 0),  # too short to tell
+    ],
+)
+def test_low_findings_of_two_agents_that_say_the_same_are_one_wherever_they_are(
+    more: dict[str, Any], pairs: int
+) -> None:
+    said = {"severity": "low", "cwe": ()}
+    title = "MAX_SIZE now also limits entries per batch (0: one entry each), but is not documented"
+    other = "MAX_SIZE of 0 now gives one entry per batch, though it is documented as a limit"
+    one = agent(**said, title=title)
+    second = {**said, "path": "log.py", "title": other, **more}
+    assert len([*low_pairs(merge([one, agent("security", **second)], POLICY))]) == pairs
+    assert not [*low_pairs(merge([one, agent(**second)], POLICY))]
 
 
 def test_the_rules_of_two_analyzers_do_not_contradict_each_other() -> None:

@@ -31,8 +31,8 @@ from orchestrator.code_review.verdict.decision import weight
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.data_directories import read_table
 
-SIMILAR_SHARE = 0.75
-"""Share of the shorter title's words that two titles of the same defect have in common."""
+SIMILAR_SHARE, MIN_SHARED = 0.75, 4
+"""Share of the shorter title's words that titles of one defect share; how many at two places."""
 
 SHARED_STEMS, STEM, MIN_STEMS = 0.32, 6, 12
 """Share of the shorter text's words, by so many characters, that two texts on one defect have in
@@ -405,6 +405,17 @@ def _titles_similar(left: str, right: str) -> bool:
 
 def _words_in(text: str) -> set[str]:
     return {*_WORD.findall(text.casefold())} - _STOP_WORDS
+
+
+def low_pairs(findings: Iterable[MergedFinding]) -> Iterator[tuple[str, str]]:
+    """The fingerprints of low claims of different agents that say the same, wherever they are."""
+    claims = (one for one in findings if not one.from_analyzer)
+    low = [one for one in claims if not is_as_severe(one.finding.severity, "medium")]
+    for one, other in combinations(low, 2):
+        first, second = _stems(one.finding.title), _stems(other.finding.title)
+        least = max(MIN_SHARED, SIMILAR_SHARE * min(len(first), len(second)))
+        if len(first & second) >= least and not one.supporters & other.supporters:
+            yield other.fingerprint, one.fingerprint
 
 
 # --- one defect on removed lines and on their replacements ---------------------------------------

@@ -42,6 +42,7 @@ from orchestrator.code_review.findings.merging import (
     MergedFinding,
     at_place_of,
     join_duplicates,
+    low_pairs,
     merge,
     overlaps,
     replacement_pairs,
@@ -179,6 +180,7 @@ def _merge(
         (name, one.duplicate_of) for name, one in references.verified.items() if one.duplicate_of
     ]
     pairs = [*responses.duplicates, *verified, *replacement_pairs(workspace, merged)]
+    pairs += low_pairs(merged)
     merged = join_duplicates(merged, pairs, policy)
     known = {report.finding.fingerprint: entry for entry in merged for report in entry.all_reports}
     known = {**repeated, **known}
