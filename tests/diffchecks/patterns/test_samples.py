@@ -12,7 +12,7 @@ from tests.diffchecks.patterns.test_pattern_files import look
 
 SAMPLES = {file.stem: file for file in (Path(__file__).parent / "samples").glob("*.yaml")}
 SUFFIXES = {
-    "cpp": ".cpp", "csharp": ".cs", "javascript": ".js", "kotlin": ".kt", "python": ".py",
+    "cpp": ".cpp", "csharp": ".cs", "javascript": ".js", "kotlin": ".kt", "python": ".py", "python-web": ".py",
     "ruby": ".rb", "rust": ".rs", "perl": ".pl", "terraform": ".tf", "shell": ".sh", "container": ".Dockerfile",
     "pipeline": ".gitlab-ci.yml", "makefile": ".mk", "elixir": ".ex", "solidity": ".sol",
 }  # fmt: skip
