@@ -21,6 +21,7 @@ from anthropic.types import (
     Usage,
 )
 
+from orchestrator.data_directories import read_table
 from orchestrator.engine.types import (
     Block,
     Json,
@@ -51,17 +52,12 @@ from orchestrator.providers.request_normalization import (
     strict_output_schema,
 )
 
-_STOPS: dict[str, StopKind] = {
-    "end_turn": "end", "stop_sequence": "end", "tool_use": "tool_use", "max_tokens": "max_tokens",
-    "model_context_window_exceeded": "max_tokens", "pause_turn": "paused", "refusal": "refused",
-}  # fmt: skip
+_API = read_table(__file__, "anthropic.yaml")
+_STOPS: dict[str, StopKind] = _API["stops"]
 _CACHE_CONTROL = {"type": "ephemeral"}
 _ACCUMULATED = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
 """Types of blocks that the SDK's accumulator builds; others are carried back as they are."""
-_DELTAS = {
-    "text_delta": "text", "citations_delta": "text",
-    "thinking_delta": "thinking", "signature_delta": "thinking",
-}  # fmt: skip
+_DELTAS: dict[str, str] = _API["deltas"]
 """Change → the block that it applies to."""
 
 

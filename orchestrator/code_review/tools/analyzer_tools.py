@@ -52,10 +52,7 @@ SHOWN_FINDINGS = 60
 MAX_LEADS = 100
 LEAST_NEEDED_FIRST = ("checked", "unreadable_in_base", "gaps", "findings")
 RESERVED_FOR_REDACTION = 200  # characters; what stands for a secret may be longer than it
-SHOWN_FIELDS = (
-    "path", "start_line", "end_line", "quote", "title", "severity", "detail", "category",
-    "confidence", "rule", "fingerprint", "fix_suggestion",
-)  # fmt: skip
+SHOWN_FIELDS: Sequence[str] = read_table(__file__, "shown_fields.yaml")
 PATHS_SCHEMA: Mapping[str, Json] = read_table(__file__, "paths_schema.yaml")
 
 
