@@ -14,10 +14,11 @@ _CONDITIONS = frozenset(["WHERE", "AND", "OR", "ON", "WHEN", "HAVING", "NOT", "I
 _STARTS = frozenset([";", "BEGIN", "THEN", "ELSE", "LOOP", "DO", "GO", "AS", "IS"])
 _TEMPORARY = ("#", "@", "TMP", "TEMP", "STAG", "STG")
 _FILLED = read_names("filled")
+_FIXED = frozenset(["TRUE", "FALSE", "NULL"])
 _GRANTABLE = frozenset(["USAGE", "CONNECT", "EXECUTE", "SELECT", "TEMP", "TEMPORARY"])
 _MAX_TOKENS = 1000  # maximum tokens per statement, so that a file takes linear time
 _LIMITED = frozenset(["WHERE", "JOIN", "USING", "LIMIT", "TOP", "OUTPUT"])
-_UNDONE = read_patterns("sql")["undone"]
+_PATTERNS = read_patterns("sql")
 _WEAK = frozenset(["MD5", "SHA1", "SHA"])
 
 
@@ -28,7 +29,7 @@ def run(job: SideJob) -> CheckReply:
 
 def _look(source: Source) -> Iterator[RawFinding]:
     tokens = read_tokens(source.text)
-    undone = _UNDONE.search(source.path.lower()) is not None
+    undone = _PATTERNS["undone"].search(source.path.lower()) is not None
     messages = read_yaml("sql_messages.yaml")
     for code, find in _RULES.items():
         if undone and code in _DELETIONS:
@@ -140,12 +141,18 @@ def _null_comparisons(tokens: Tokens) -> Iterator[Token]:
 
 
 def _all_rows(tokens: Tokens) -> Iterator[Token]:
+    """Find deletions, and updates to one value but of a column that the file adds, of all rows."""
+    added = {name.value for word, name in pairwise(tokens) if word.value in {"ADD", "COLUMN"}}
     for at, token in enumerate(tokens):
         begins = at == 0 or tokens[at - 1].value in _STARTS or tokens[at - 1].kind == "dollar"
-        if not begins or token.value != "DELETE" or token.kind != "word":
+        if not begins or token.value not in {"DELETE", "UPDATE"} or token.kind != "word":
             continue
-        values = [part.value for part in _statement(tokens, at)]
+        statement = _statement(tokens, at)
+        values = [part.value for part in statement]
         name = values[2] if len(values) > 2 and values[1] == "FROM" else ""
+        if len(values) == 6 and values[2] == "SET" and values[3] not in added:
+            is_fixed = statement[5].kind in {"text", "number"} or values[5] in _FIXED
+            name = values[1] if is_fixed and not _PATTERNS["one_row"].search(values[1]) else ""
         temporary = name.startswith(_TEMPORARY) or any(word in name for word in _TEMPORARY[2:])
         if name and not temporary and _LIMITED.isdisjoint(values):
             yield token

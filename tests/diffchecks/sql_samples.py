@@ -150,6 +150,12 @@ END //
             "BEGIN;\nDELETE FROM sessions;\nCOMMIT;\n",
             "BEGIN;\nDELETE FROM tmp_sessions;\nDELETE FROM #ids;\nCOMMIT;\n",
         ),
+        ("UPDATE users SET role = 'admin';\n", "UPDATE users SET role = 'admin' WHERE id = 1;\n"),
+        (
+            "UPDATE orders SET paid = TRUE;\n",
+            "ALTER TABLE orders ADD COLUMN paid boolean;\nUPDATE orders SET paid = TRUE;\n"
+            "UPDATE orders SET name = lower(name);\nUPDATE settings SET theme = 'dark';\n",
+        ),
     ],
     "sql-drop": [
         (
