@@ -15,7 +15,7 @@ from typing import Final
 from diffchecks.check_io import CheckReply, Gap, decode_text, read
 from diffchecks.data_files import any_of, read_map, read_patterns, read_yaml
 from diffchecks.declarations import Files
-from diffchecks.file_patterns import file_names, matches
+from diffchecks.file_patterns import file_names, matches, suffix_of
 from diffchecks.jobs import ExecutedFilesJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.script_languages import script_language
@@ -88,7 +88,8 @@ def _as_text(root: str, path: str) -> bytes | None:
         data = read(root, path)
     except Gap:
         return None
-    return None if not data.strip() or script_language(path, data) else data
+    is_read = not suffix_of(path) and script_language(path, data)
+    return None if is_read or not data.strip() else data
 
 
 def _token(path: str) -> str:

@@ -18,7 +18,8 @@ _INVISIBLE = re.compile("[\u00ad\u180e\u200b\u2060-\u2064\ufeff\u115f\u1160\u316
 _WORD = re.compile(r"[^\W\d]\w*")
 _CODE = re.compile(r"\.(?:py|pyi|js|jsx|ts|tsx|go|java|rb|rs|c|h|cc|cpp|cs|kt|php|swift|sh|scala)$")
 # Java's compiler reads this as a line end, also in a comment (JLS 3.3).
-_LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\u+000[aAdD]")
+_DECODED_FIRST = frozenset({".java", ".groovy", ".gradle", ".scala"})
+_SYNTAX = re.compile(r"(?<!\\)(?:\\\\)*\\u+00(?:0[aAdD]|2[aAfF]|22(?!'))")
 _LOOKALIKE = ("CYRILLIC", "GREEK", "ARMENIAN")
 
 
@@ -34,8 +35,8 @@ def looks(source: Source) -> Iterator[RawFinding]:
     for number, line in enumerate(source.lines, 1):
         if not line.isascii():
             yield from _unseen(source.path, number, line, code)
-        if source.suffix == ".java" and _LINE_END.search(line):
-            what = "An escape ends this line for the compiler, and the rest is code"
+        if source.suffix in _DECODED_FIRST and _SYNTAX.search(line):
+            what = "An escape ends this line, comment or text for the compiler"
             yield RawFinding("hidden-code", source.path, number, what)
         if found := vocabulary("talks_to_model").search(line):
             yield RawFinding(

@@ -43,7 +43,7 @@ class Zizmor(Linter):
         name = copies.name_of(place["symbolic"]["key"]["Local"]["verbatim_path"])
         span = place["concrete"]["location"]
         line, end_line = span["start_point"]["row"] + 1, span["end_point"]["row"] + 1
-        if code in _AT_LINE and not _AT_LINE[code].search(copies.text(name, line, line)):
+        if code in _AT_LINE and not _AT_LINE[code].search(copies.text(name, line, end_line)):
             return None
         if code in _IN_FILE and not _IN_FILE[code].search(copies.text(name)):
             return None

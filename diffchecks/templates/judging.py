@@ -167,7 +167,8 @@ class _Judge:
         return "", ""
 
     def _unescaped(self, tag: Tag, value: str, place: TagPlace) -> tuple[str, str]:
-        if self._adds_request(value):
+        beyond = self._dialect.request.search(tag.source, _LOOKED_AT)
+        if beyond or self._adds_request(value):
             return "request", value
         if self._dialect.harmless.search(tag.source) or self._is_constant(value):
             return "", ""

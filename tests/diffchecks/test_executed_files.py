@@ -26,6 +26,12 @@ def look(root: Path, files: dict[str, str], changed: list[str] | None = None) ->
     return run_check(executed_files.run, job)
 
 
+@pytest.mark.parametrize("first", ["<?php", "#!/bin/sh"])
+def test_a_text_is_no_program_for_its_first_line(tmp_path: Path, first: str) -> None:
+    reply = look(tmp_path, {"a.php": "<?php include 'x.txt';\n", "x.txt": f"{first}\n"})
+    assert list(reply.gaps) == ["x.txt"]
+
+
 @pytest.mark.parametrize(
     ("program", "line", "path", "language"),
     [
@@ -44,6 +50,9 @@ def look(root: Path, files: dict[str, str], changed: list[str] | None = None) ->
         ("a.php", "$all = 'x.txt';\nreturn require $all;", "x.txt", "PHP"),
         ("a.c", '#include "x.txt"', "x.txt", "C"),
         ("a.rs", 'include!("x.txt");', "x.txt", "Rust"),
+        ("a.rs", '#[path = "x.txt"]\nmod x;', "x.txt", "Rust"),
+        ("build.gradle", "apply from: 'x.txt'", "x.txt", "Gradle"),
+        ("a.pl", "do './x.txt';", "x.txt", "Perl"),
         ("a.sh", ". ./x.txt", "x.txt", "shell"),
         ("a.sh", "bash -e $DIR/x.txt", "x.txt", "shell"),
         ("a.sh", "sh tools/setup", "tools/setup", "shell"),

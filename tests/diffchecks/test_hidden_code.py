@@ -52,10 +52,10 @@ def test_usual_encodings_hide_nothing(bench, data):
     assert bench.codes(syntax_and_duplicates.run, "a.py", data) == []
 
 
-def test_java_whose_comment_ends_before_its_line(bench):
-    assert bench.codes(invisible_characters.run, "A.java", "// \\u000aexec(x);\n") == [
-        "hidden-code"
-    ]
+def test_java_whose_comment_or_text_ends_before_its_line(bench):
+    for line in ("// \\u000aexec(x);", "/* \\u002a/ exec(x); /* */", 'a = "\\u0022; exec(x); //";'):
+        assert bench.codes(invisible_characters.run, "A.java", f"{line}\n") == ["hidden-code"]
+    assert bench.codes(invisible_characters.run, "A.java", "a('\\u0022');\n") == []
     assert bench.codes(invisible_characters.run, "A.java", 'a("\\\\u000a", "\\u0041");\n') == []
 
 

@@ -221,6 +221,23 @@ async def test_actions_are_analyzed_as_actions(export: Export) -> None:
     assert report.examined == {"setup/action.yml", "action.yaml"}
 
 
+async def test_text_of_strangers_is_seen_however_an_expression_names_it(export: Export) -> None:
+    text = "name: x\ndescription: x\nruns:\n  using: composite\n  steps:\n"
+    named = [
+        "github['event']['issue']['title']", "GITHUB.Event.Issue.TITLE", "toJSON(github.event)",
+        "join(github.event.comment.*)", "\n          github.event.issue.body",
+    ]  # fmt: skip
+    harmless = ["github.event.issue.number", "github.event.pull_request.head.sha"]
+    text += "".join(
+        f"    - shell: bash\n      run: |\n          echo ${{{{ {one} }}}}\n"
+        for one in (*named, *harmless)
+    )
+    report = await Zizmor({"template-injection"}).run(
+        export({"a/action.yml": text}), ["a/action.yml"]
+    )
+    assert codes(report) == ["template-injection"] * len(named)
+
+
 async def test_a_constant_command_and_a_debugger_import_are_not_reported(export: Export) -> None:
     text = "import os, pdb\nimport subprocess as s\nos.system('a')\ns.run('a', shell=True)\n"
     side = export({"a.py": text})

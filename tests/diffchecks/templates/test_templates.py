@@ -55,6 +55,11 @@ def test_a_planted_defect_is_found_and_its_safe_twin_is_quiet(tmp_path: Path, fi
         assert codes(tmp_path, pair["name"], pair["good"]) == [], pair["what"]
 
 
+def test_padding_hides_no_data_of_a_request(tmp_path: Path) -> None:
+    page = f"<p>{{!! '{'x' * 1100}' . request('q') !!}}</p>\n"
+    assert codes(tmp_path, "a.blade.php", page) == ["blade-request"]
+
+
 def test_every_code_of_the_rule_table_is_planted() -> None:
     rules = load_rules([read_shipped_layer()])
     kinds = {"*-" + pair["finds"].partition("-")[2] for pair in planted()}
