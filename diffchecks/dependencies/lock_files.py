@@ -166,8 +166,8 @@ def _judge_place(
 def _moved(host: str, older: Sequence[LockEntry], known: Known) -> str:
     """The source of the package in base, if that is another registry."""
     hosts = {_host(one.source) for one in older if not one.git} - {""}
-    same = known.official if host in known.official else {host}
-    return "" if hosts & same else next(iter(sorted(hosts)), "")
+    same = known.official if host in known.official else (host,)
+    return "" if hosts.intersection(same) else next(iter(sorted(hosts)), "")
 
 
 def _place(entry: LockEntry) -> str:

@@ -557,7 +557,7 @@ def test_an_agents_words_are_placed_where_the_analyzer_found_the_defect() -> Non
 def test_low_findings_of_two_agents_that_say_the_same_are_one_wherever_they_are(
     more: dict[str, Any], pairs: int
 ) -> None:
-    said = {"severity": "low", "cwe": ()}
+    said: dict[str, Any] = {"severity": "low", "cwe": ()}
     title = "MAX_SIZE now also limits entries per batch (0: one entry each), but is not documented"
     other = "MAX_SIZE of 0 now gives one entry per batch, though it is documented as a limit"
     one = agent(**said, title=title)

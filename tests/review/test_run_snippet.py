@@ -270,12 +270,12 @@ async def test_a_finding_shows_the_run_that_its_author_quotes_and_the_verifier_c
     namespaces: None, tmp_path: Path
 ) -> None:
     code = "from pay import pay\npay(b'-5')"
-    flaw = {
+    flaw: dict[str, Any] = {
         "path": "pay.py", "start_line": 2, "end_line": 2, "quote": "return int(text, 16)",
         "title": "A negative amount is paid", "severity": "high", "confidence": 0.9,
     }  # fmt: skip
-    unasked = {"title": "Nobody says that it reads hexadecimal digits", "severity": "low"}
-    unasked |= {"start_line": 1, "end_line": 1, "quote": "def pay(text):"}
+    unasked: dict[str, Any] = {"title": "Nobody says that it reads hexadecimal digits"}
+    unasked |= {"severity": "low", "start_line": 1, "end_line": 1, "quote": "def pay(text):"}
     seen = list[Any]()
 
     def corrects(request: Request) -> Response:

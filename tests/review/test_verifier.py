@@ -546,7 +546,11 @@ async def test_a_decided_review_ends_the_same_when_it_is_resumed_replayed_and_ca
     repo, clock, answer = change(tmp_path, BASE, HEAD), SystemClock(), verifies(TRUE)
     assert callable(answer)
     look = partial(review, repo, adjust=adjust, verifier=True)
-    lines = {"generalist": [said(claimed())], "security": [said()], "verifier": [answer]}
+    lines: dict[str, list[ScriptedReply]] = {
+        "generalist": [said(claimed())],
+        "security": [said()],
+        "verifier": [answer],
+    }
     whole = await look(ScriptedModel(lines))
     store = MemoryStore(clock)
     await store.create("run", clock.now(), {})

@@ -19,7 +19,7 @@ from orchestrator.web.runs.run_list import RunListPage
 from orchestrator.web.runs.run_pages import Meter, RunPages, live_meters
 from orchestrator.web.site import FormAction, SitePage, SitePart, Stream
 
-_NAMES = read_table(__file__, "names.yaml")
+_NAMES: dict[str, dict[str, str]] = read_table(__file__, "names.yaml")
 
 
 def write_when(seconds: float) -> str:
