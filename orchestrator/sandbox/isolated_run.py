@@ -198,14 +198,7 @@ class _IsolatedRun:
         reads = (*self._reads, *self._ours)
         (bwrap, *options), namespaces = bubblewrap.new_namespaces(reads, self._writes)
         limits = self._limits
-        bounds = {
-            resource.RLIMIT_CORE: 0,
-            resource.RLIMIT_NOFILE: limits.files,
-            resource.RLIMIT_FSIZE: limits.file_size,
-            resource.RLIMIT_NPROC: limits.processes,
-        }
-        memory = {resource.RLIMIT_AS: limits.memory, resource.RLIMIT_DATA: limits.data}
-        bounds |= {number: bound for number, bound in memory.items() if bound}
+        bounds = limits.per_process | {resource.RLIMIT_NPROC: limits.processes}
         return [
             *(bwrap, "--info-fd", str(info), "--block-fd", str(block), *options),
             *(*ISOLATED_PYTHON, "-S", str(MAIN), str(bubblewrap.PACKAGE.parent), namespaces),

@@ -1,5 +1,6 @@
 """What one program may open, and how much of the machine it may use."""
 
+import resource
 from pathlib import Path
 
 from msgspec import Struct
@@ -28,6 +29,17 @@ class ResourceLimits(Struct, frozen=True):
     file_size: int = 256 << 20
     files: int = 1024
     processes: int = 1024
+
+    @property
+    def per_process(self) -> dict[int, int]:
+        """The system's limits of each process, by their ``RLIMIT_`` numbers."""
+        optional = {
+            resource.RLIMIT_AS: self.memory,
+            resource.RLIMIT_DATA: self.data,
+            resource.RLIMIT_FSIZE: self.file_size,
+        }
+        given = {number: bound for number, bound in optional.items() if bound}
+        return given | {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: self.files}
 
 
 class Permissions(Struct, frozen=True):

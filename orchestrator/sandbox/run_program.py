@@ -5,7 +5,6 @@ that it started are killed when the call ends, however it ends. The ends of its 
 """
 
 import os
-import resource
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -138,18 +137,11 @@ def _request(
     limits: ResourceLimits,
 ) -> dict[str, Any]:
     """The launcher's request, in builtin types."""
-    bounds = [
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, limits.files),
-        *([(resource.RLIMIT_AS, limits.memory)] if limits.memory else []),
-        *([(resource.RLIMIT_DATA, limits.data)] if limits.data else []),
-        *([(resource.RLIMIT_FSIZE, limits.file_size)] if limits.file_size else []),
-    ]
     return {
         "argv": [os.fsencode(argument) for argument in argv],
         "env": {os.fsencode(key): os.fsencode(value) for key, value in env.items()},
         "cwd": os.fsencode(cwd or "/"),
-        "limits": bounds,
+        "limits": [*limits.per_process.items()],
         "processes": limits.processes,
         "permissions": {
             "reads": [os.fspath(path) for path in permissions.reads],

@@ -1,7 +1,7 @@
 """What metrics and alerts count, kept over scrapes: only runs that have changed are read again.
 
-Sums are whole numbers, money and time in billionths, so that a run can be taken out of them
-exactly: a counter that fell by a rounding error would look like a restart.
+Sums are whole numbers, money and time in billionths, so that their order does not matter: a counter
+that fell by a rounding error would look like a restart.
 """
 
 import time
@@ -71,14 +71,13 @@ class RunTotals:
     """Sums over runs.
 
     Attributes:
-        counts: of all of them.
         until: when it was brought up to date; seconds since the epoch.
     """
 
     def __init__(self) -> None:
-        self.counts, self.until = Counts(), 0.0
+        self.until = 0.0
         self._known: dict[str, tuple[Mark, RunSums | None]] = {}
-        self._newest: dict[str, tuple[tuple[float, str], tuple[str, str]]] | None = {}
+        """By the ids of runs; without sums: it cannot be read."""
         self._stores = ""
 
     @classmethod
@@ -86,10 +85,8 @@ class RunTotals:
         """Those of runs that have been read."""
         totals = cls()
         totals.until = collected.until
-        for run in collected.runs:
-            totals._put(run.run_id, None, sum_run(run))
-        for broken in collected.broken:
-            totals._put(broken.run_id, None, None)
+        totals._known |= {run.run_id: (None, sum_run(run)) for run in collected.runs}
+        totals._known |= {broken.run_id: (None, None) for broken in collected.broken}
         return totals
 
     def update(self, repos: Sequence[Path]) -> None:
@@ -107,7 +104,6 @@ class RunTotals:
             with state_directory.open_store(repo) as store:
                 found |= anyio.run(self._update_from, store)
         for gone in self._known.keys() - found:
-            self._put(gone, None, None)
             del self._known[gone]
         self._stores = stores
 
@@ -123,8 +119,15 @@ class RunTotals:
                 sums = sum_run(read_run(run, await store.rows(run.run_id)))
             except StoreError:
                 sums = None
-            self._put(run.run_id, marks.get(run.run_id), sums)
+            self._known[run.run_id] = marks.get(run.run_id), sums
         return {*marks}
+
+    def sum_counts(self) -> Counts:
+        """What is counted of all runs."""
+        total = Counts()
+        for _, one in self._runs():
+            total.update(one.counts)
+        return total
 
     @property
     def broken(self) -> int:
@@ -133,41 +136,19 @@ class RunTotals:
 
     def figures(self, begin: float, end: float) -> tuple[AlertFigures, list[float]]:
         """The figures of the runs that began in a time, and the seconds of their reviews."""
-        runs = [one for one in self._runs() if begin <= one.started < end]
+        runs = [one for _, one in self._runs() if begin <= one.started < end]
         sums = AlertFigures(*map(sum, zip(*(one.figures for one in runs), strict=True)))
         return sums, [one.seconds for one in runs if one.seconds is not None]
 
     def count_findings(self) -> Counter[tuple[str, str]]:
         """The number of different findings by severity and state, as in their newest review."""
-        if self._newest is None:
-            self._newest = {}
-            for name, (_, sums) in self._known.items():
-                self._note_findings(name, sums)
-        return Counter(what for _, what in self._newest.values())
+        newest = dict[str, tuple[str, str]]()
+        for _, _, findings in sorted((one.started, run, one.findings) for run, one in self._runs()):
+            newest.update({one.identity: (one.severity, one.state) for one in findings})
+        return Counter(newest.values())
 
-    def _runs(self) -> Iterator[RunSums]:
-        return (sums for _, sums in self._known.values() if sums is not None)
-
-    def _put(self, name: str, mark: Mark, sums: RunSums | None) -> None:
-        """Count a run anew; None: it cannot be read."""
-        _, before = self._known.get(name, (None, None))
-        if before is not None:
-            self.counts.subtract(before.counts)
-            if before.findings:  # an older review may now be the newest of one of them
-                self._newest = None
-        if sums is not None:
-            self.counts.update(sums.counts)
-        self._known[name] = mark, sums
-        self._note_findings(name, sums)
-
-    def _note_findings(self, name: str, sums: RunSums | None) -> None:
-        if self._newest is None or sums is None:
-            return
-        order = sums.started, name
-        for one in sums.findings:
-            known = self._newest.get(one.identity)
-            if known is None or known[0] <= order:
-                self._newest[one.identity] = order, (one.severity, one.state)
+    def _runs(self) -> Iterator[tuple[str, RunSums]]:
+        return ((run, sums) for run, (_, sums) in self._known.items() if sums is not None)
 
 
 def sum_run(run: RunFacts) -> RunSums:

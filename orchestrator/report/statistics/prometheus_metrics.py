@@ -50,7 +50,7 @@ class _Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         counts = defaultdict[str, Counts](Counter)
         counts["resumes"].update({("ended",): 0, ("interrupted",): 0})
-        for key, value in self._totals.counts.items():
+        for key, value in self._totals.sum_counts().items():
             if value:
                 counts[key[0]][key[1:]] = value
         for name, (what, labels) in _COUNTERS.items():
