@@ -159,7 +159,7 @@ NAME = "typecheck"
 _EXAMPLES = 3
 
 
-class Error(Struct, frozen=True):
+class Error(PrintedError, frozen=True):
     """An error at a line of one side.
 
     Attributes:
@@ -167,11 +167,6 @@ class Error(Struct, frozen=True):
         text: its line without white space.
     """
 
-    path: str
-    line: int
-    column: int
-    code: str
-    message: str
     text: str
 
 

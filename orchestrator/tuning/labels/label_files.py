@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OUTCOMES
@@ -33,7 +33,7 @@ LABEL_KEYS = {"item", "rater", "label"} | _MORE
 _MAX_LEVELS = 12
 
 
-class Label(Struct, frozen=True):
+class Label(Struct, frozen=True, omit_defaults=True):
     """One person's label of one item.
 
     Attributes:
@@ -63,13 +63,8 @@ class Label(Struct, frozen=True):
 
     def to_row(self) -> dict[str, Any]:
         """The label as a row of its file, without empty values."""
-        row: dict[str, Any] = {"item": self.item, "rater": self.rater, "label": self.label}
-        revision = self.revision if self.revision > 1 else 0
-        more = {
-            "criteria": self.criteria, "note": self.note, "at": self.at, "drawn": self.drawn,
-            "revision": revision, "adjudicates": self.adjudicates,
-        }  # fmt: skip
-        return row | {key: value for key, value in more.items() if value}
+        row: dict[str, Any] = to_builtins(replace(self, location="", previous=(), overruled=()))
+        return row
 
 
 def read_labels(paths: Iterable[Path]) -> list[Label]:
