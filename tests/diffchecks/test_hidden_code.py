@@ -52,6 +52,11 @@ def test_usual_encodings_hide_nothing(bench, data):
     assert bench.codes(syntax_and_duplicates.run, "a.py", data) == []
 
 
+def test_a_line_of_javascript_that_ends_unseen_is_told(bench):
+    text = "// a\u2028run(x);\n"
+    assert bench.codes(invisible_characters.run, "a.mjs", text) == ["invisible"]
+
+
 def test_java_whose_comment_or_text_ends_before_its_line(bench):
     for line in ("// \\u000aexec(x);", "/* \\u002a/ exec(x); /* */", 'a = "\\u0022; exec(x); //";'):
         assert bench.codes(invisible_characters.run, "A.java", f"{line}\n") == ["hidden-code"]
