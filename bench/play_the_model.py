@@ -24,6 +24,8 @@ POLL_SECONDS = 0.1
 
 _CALL = re.compile(r"^CALL +(\S+) *", re.MULTILINE)
 _NUMBER = re.compile(r"(\d+)-")
+_LINE = frozenset({"calls", "report", "text", "status"})
+"""What one of tells a line of a script from a report."""
 
 
 class HandWrittenReplies:
@@ -60,10 +62,13 @@ class HandWrittenReplies:
             # A file that is still being written is read once its size no longer changes.
             if path and size == before > 0:
                 try:
-                    return read_reply(path.read_text("utf-8"), path.suffix == ".json", name)
+                    reply = read_reply(path.read_text("utf-8"), path.suffix == ".json", name)
                 except (InputError, UnicodeDecodeError) as error:
                     self._set_aside(path, stem, error)
                     size = -1
+                else:
+                    (self._folder / f"{stem}.problem.md").unlink(missing_ok=True)
+                    return reply
             await anyio.sleep(POLL_SECONDS)
 
     def _reply_path(self, stem: str) -> Path | None:
@@ -95,8 +100,8 @@ def read_reply(text: str, is_json: bool, name: str) -> ServerReply:
     """Parse a reply.
 
     Args:
-        text: as JSON, a line of a script; otherwise text, and after it any number of
-            ``CALL tool {arguments}``, each at the start of a line.
+        text: as JSON, a line of a script, or a report alone; otherwise text, and after it any
+            number of ``CALL tool {arguments}``, each at the start of a line.
         name: part of the calls' ids.
 
     Raises:
@@ -104,7 +109,10 @@ def read_reply(text: str, is_json: bool, name: str) -> ServerReply:
     """
     if is_json:
         try:
-            return parse_line(json.loads(text), name)
+            line = json.loads(text)
+            if isinstance(line, dict) and _LINE.isdisjoint(line):
+                line = {"report": line}
+            return parse_line(line, name)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"invalid reply: {type(error).__name__}: {error}") from None
     first = _CALL.search(text)

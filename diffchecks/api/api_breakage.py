@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from diffchecks import name_some
 from diffchecks.api.public_members import PLAIN_BASES, ModuleApi, SourceTree
 from diffchecks.check_io import CheckReply, RawFinding, nothing_to_compare
+from diffchecks.data_files import read_yaml
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product, is_public_module
 from diffchecks.python.source_definitions import (
@@ -168,18 +169,12 @@ def _module_removed(
 
 NAMES_SHOWN = 5
 
-# The most severe first: a function is reported once, under the first that applies.
-_PARAMETER_CODES = {
-    Kind.PARAMETER_REMOVED: ("parameter-removed", "no longer takes {}"),
-    Kind.PARAMETER_ADDED_REQUIRED: ("parameter-required", "now requires {}"),
-    Kind.PARAMETER_CHANGED_REQUIRED: ("parameter-required", "now requires {}"),
-    Kind.PARAMETER_CHANGED_KIND: ("parameter-kind", "takes {} only by position or only by name"),
-    Kind.PARAMETER_MOVED: ("parameter-moved", "takes {} at another position"),
-}
+_SAYS: Mapping[str, tuple[str, str]] = read_yaml("texts.yaml")["parameters"]
 _RECEIVERS = frozenset({"self", "cls", "mcs", "mcls", "klass"})
 _CALLED = frozenset({"__init__", "__new__", "__call__"})
 _RELIED_ON = {"__call__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__iter__"}
-_POSITIONAL = {griffe.ParameterKind.positional_only, griffe.ParameterKind.positional_or_keyword}
+_EITHER = griffe.ParameterKind.positional_or_keyword
+_POSITIONAL = {griffe.ParameterKind.positional_only, _EITHER}
 _VARIADIC = {griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword}
 
 
@@ -205,7 +200,7 @@ def find_changes(old: ModuleApi, new: ModuleApi, tree: SourceTree) -> list[Incom
     functions: dict[str, list[griffe.Breakage]] = {}
     for breakage in griffe.find_breaking_changes(old.module, new.module):
         symbol = old.inner(breakage.obj.path)
-        if breakage.kind in _PARAMETER_CODES:
+        if breakage.kind.name.startswith("PARAMETER"):
             functions.setdefault(symbol, []).append(breakage)
         elif change := _object_change(breakage, symbol, old, new, tree):
             found.setdefault(symbol, change)
@@ -293,15 +288,24 @@ def _signature_change(
     if str(getattr(new, "returns", "")).rpartition(".")[2] in {"NoReturn", "Never"}:
         return None  # exists to reject every call
     renamed = _renamed(list(old.parameters), list(new.parameters))
-    named: dict[Kind, list[str]] = {}
+    named: dict[str, list[str]] = {}
     for breakage in several:
         public = (name for name in _named(breakage) if name not in {*renamed, *renamed.values()})
-        named.setdefault(breakage.kind, []).extend(public)
-    for kind, (code, says) in _PARAMETER_CODES.items():
+        named.setdefault(_passed(breakage, new), []).extend(public)
+    for kind, (code, says) in _SAYS.items():
         if names := named.get(kind):
             listed = name_some([repr(each) for each in names], NAMES_SHOWN)
             return IncompatibleChange(code, symbol, says.format(listed), tuple(names))
     return _rename(symbol, renamed, new)
+
+
+def _passed(breakage: griffe.Breakage, new: Any) -> str:
+    """The one way left to pass a parameter, as a kind of parameter; else the kind of breakage."""
+    old, name = breakage.old_value, breakage.kind.name
+    if breakage.kind is Kind.PARAMETER_REMOVED and old.kind is _EITHER:
+        return next((one.kind.name for one in new.parameters if one.kind in _VARIADIC), name)
+    is_other = breakage.kind is Kind.PARAMETER_CHANGED_KIND
+    return str(breakage.new_value.kind.name if is_other else name)
 
 
 def _rename(symbol: str, renamed: dict[str, str], new: Any) -> IncompatibleChange | None:

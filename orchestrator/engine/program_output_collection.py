@@ -21,6 +21,13 @@ class ProgramOutput(Struct, frozen=True):
     stderr: bytes
 
 
+def keep_ends(data: bytes, most: int) -> bytes:
+    """Output of which more than ``most`` bytes have only their beginning and end."""
+    half = most // 2  # a count of what is left out would miss what the sandbox has left out
+    note = f"\n[all but the first and last {half} bytes left out]\n".encode()
+    return data[:half] + note + data[-half:] if len(data) > most else data
+
+
 _collected: ContextVar[list[ProgramOutput] | None] = ContextVar("_collected", default=None)
 
 

@@ -69,9 +69,12 @@ async def test_a_reply_that_a_person_writes_is_sent_in_the_form_of_each_api(api,
         problem = await appears(tmp_path / "play/0001-qa.problem.md")
         assert "line 1: the arguments of search are not JSON" in problem.read_text()
         assert replies == []
+        (tmp_path / "play/0001-qa.reply.json").write_text("{")
+        await appears(tmp_path / "play/0001-qa.unreadable-2.json")
         good = 'I look.\n\nCALL search {"pattern":\n "eval"}\nCALL search {}\n'
         (tmp_path / "play/0001-qa.reply.md").write_text(good)
     (reply,) = replies
+    assert not problem.exists()
     assert reply.status_code == 200
     assert reply.text.count("call-0001-1") >= 1
     assert "I look." in reply.text or stream
@@ -127,6 +130,8 @@ async def test_a_request_shows_only_what_is_new_to_its_agent(tmp_path):
         read_reply("CALL search []", False, "1")
     with pytest.raises(InputError, match="invalid reply"):
         read_reply("{", True, "1")
+    bare = {"summary": "", "findings": []}
+    assert read_reply(json.dumps(bare), True, "1") == read_reply(json.dumps(bare), False, "1")
     both = read_reply("Text.\nCALL a {}\nCALL b {}", False, "1")
     assert isinstance(both, Response)
     assert len(both.blocks) == 3

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.code_review.tools import repository_navigation
 from orchestrator.code_review.tools.lead_tools import by_risk
-from orchestrator.code_review.tools.path_globs import path_matcher
+from orchestrator.code_review.tools.path_globs import path_matcher, searched_matcher
 from orchestrator.code_review.tools.repository_navigation import SPECS, Navigation
 from orchestrator.engine.tool_registry import validator
 from orchestrator.errors import InputError, SandboxError
@@ -27,17 +27,19 @@ from tests.review.review_kit import Repo, change, workspace_of
         ("src/**/*.{py,ts}", "src/b.py src/deep/c.py src/deep/d.ts"),
         ("{a,src/{b,deep/c}}.py", "a.py src/b.py src/deep/c.py"),
         ("/*.py", "a.py"),
+        ("!/*.py", "src/b.py src/deep/c.py src/deep/d.ts"),
+        ("!*.{py,md}", "src/deep/d.ts"),
     ],
 )
 def test_a_glob_matches_as_in_gitignore_and_with_braces(pattern: str, found: str) -> None:
     paths = ["a.py", "src/b.py", "src/deep/c.py", "src/deep/d.ts"]
-    assert list(filter(path_matcher(pattern), paths)) == found.split()
+    assert list(filter(searched_matcher(pattern), paths)) == found.split()
 
 
-@pytest.mark.parametrize("pattern", ["!a", "#a", "{a,b}" * 20])
+@pytest.mark.parametrize("pattern", ["!a", "#a", "!#a", "{a,b}" * 20])
 def test_a_glob_that_cannot_match_is_an_error_and_not_an_empty_answer(pattern: str) -> None:
     with pytest.raises(InputError, match="pattern"):
-        path_matcher(pattern)
+        (path_matcher if pattern == "!a" else searched_matcher)(pattern)
 
 
 @pytest.fixture
@@ -282,7 +284,7 @@ async def test_too_much_context_is_cut_and_said_instead_of_losing_the_search(rep
     assert more == f"context 12 is too much, shown is 10\n{most}"
     (spec,) = (spec for spec in SPECS if spec.name == "search")
     assert not list(validator(spec.schema)({"pattern": "x", "context": 12}))
-    assert "at most 10" in spec.description
+    assert "at most 10" in spec.schema["properties"]["context"]["description"]
 
 
 async def test_every_file_of_code_is_riskier_than_the_largest_test(tmp_path):

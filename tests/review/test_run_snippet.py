@@ -197,7 +197,10 @@ async def test_a_hostile_snippet_reaches_changes_and_outlives_nothing(
         assert late == "ended after 2 s, because it ran out of time\nhere"
         flood = await printed(workspace, "while True: print('x' * 9999)")
         assert len(flood) < MAX_OUTPUT + 100
-        assert flood.endswith(f"[cut after {MAX_OUTPUT} bytes]")
+        failed = await printed(workspace, "print('first', 'x' * 9_999)\n1 / 0")
+        assert failed.startswith("exit status 1\nfirst xx")
+        assert f"\n[all but the first and last {MAX_OUTPUT // 2} bytes left out]\n" in failed
+        assert failed.endswith("\nZeroDivisionError: division by zero")
         big = await printed(workspace, "bytearray(2 << 30)")
         assert big.endswith("MemoryError")
         assert time.monotonic() - began < 60

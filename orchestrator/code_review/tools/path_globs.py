@@ -39,6 +39,12 @@ def path_matcher(pattern: str) -> Callable[[str], bool]:
     return lambda path: any(glob.match_file(path) is not None for glob in globs)
 
 
+def searched_matcher(pattern: str) -> Callable[[str], bool]:
+    """As ``path_matcher``; ``!`` before the glob takes all other paths, as ripgrep does."""
+    matches = path_matcher(pattern.removeprefix("!"))
+    return (lambda path: not matches(path)) if pattern.startswith("!") else matches
+
+
 def _expand_braces(pattern: str) -> list[str]:
     waiting, expanded = [pattern], []
     while waiting:

@@ -14,7 +14,7 @@ from msgspec import Struct, to_builtins
 
 from diffchecks.safe_paths import SafeDirectory
 from orchestrator.code_review.analyzers.own_checks import call_check
-from orchestrator.engine.program_output_collection import ProgramOutput
+from orchestrator.engine.program_output_collection import ProgramOutput, keep_ends
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import Json
 from orchestrator.errors import SandboxError
@@ -95,11 +95,8 @@ def _format(program: ProgramOutput) -> str:
 
 
 def _shorten(data: bytes) -> str:
-    if len(data) > MAX_STREAM_BYTES:
-        half = MAX_STREAM_BYTES // 2
-        left = len(data) - 2 * half
-        data = data[:half] + f"\n[{left} bytes left out]\n".encode() + data[-half:]
-    return data.decode("utf-8", "backslashreplace").replace("\x00", "\\x00")
+    kept = keep_ends(data, MAX_STREAM_BYTES)
+    return kept.decode("utf-8", "backslashreplace").replace("\x00", "\\x00")
 
 
 def _file_name(ref: str) -> str:

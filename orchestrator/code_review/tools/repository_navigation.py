@@ -19,7 +19,7 @@ from orchestrator.code_review.change.numbered_diff import LINE_AT_MOST, Numbered
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
 from orchestrator.code_review.tools.lead_tools import risk
-from orchestrator.code_review.tools.path_globs import path_matcher
+from orchestrator.code_review.tools.path_globs import searched_matcher
 from orchestrator.code_review.tools.tool_specs import make_spec
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tool_registry import NAVIGATION
@@ -126,7 +126,7 @@ class Navigation:
     async def glob(self, arguments: Mapping[str, Json]) -> str:
         """Paths that match."""
         tree = await self._workspace.contents.paths(arguments.get("side", "head"))
-        found = sorted(filter(path_matcher(arguments["pattern"]), tree))
+        found = sorted(filter(searched_matcher(arguments["pattern"]), tree))
         tail = name_rest(len(found) - NAMES_AT_MOST, "more; narrow the pattern")
         return "\n".join([*found[:NAMES_AT_MOST], *tail]) or "nothing matches"
 
@@ -136,7 +136,7 @@ class Navigation:
         It passes over files with a NUL; those that are read as text are searched by name.
         """
         workspace, name = self._workspace, arguments.get("side", "head")
-        matches = path_matcher(arguments.get("glob", "*"))
+        matches = searched_matcher(arguments.get("glob", "*"))
         tree = await workspace.contents.paths(name)
         paths = [p for p, (mode, _) in tree.items() if mode.startswith("100") and matches(p)]
         if len(paths) > SEARCHED_FILES_AT_MOST:

@@ -19,6 +19,7 @@ from orchestrator.code_review.tools.test_runners import python_of
 from orchestrator.code_review.tools.tool_specs import make_spec
 from orchestrator.data_directories import read_beside
 from orchestrator.engine.ports import CallContext
+from orchestrator.engine.program_output_collection import keep_ends
 from orchestrator.engine.types import Json, Observation
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.sandbox.isolated_run import TimeUp, run_isolated
@@ -30,7 +31,7 @@ RUN_SNIPPET = "run_snippet"
 MAX_CODE = 4 << 10
 """Bytes of a snippet."""
 MAX_OUTPUT = 4 << 10
-"""Bytes of what it prints that are shown."""
+"""Bytes of what it prints that are shown, its beginning and end: an exception's name is last."""
 LIMITS = ResourceLimits(seconds=20.0, memory=1 << 30, file_size=16 << 20, files=256, processes=32)
 _STATUS = re.compile(r"(?:(?:base|head), )?exit status \d+")
 SECONDS = 120.0
@@ -99,13 +100,8 @@ class RunSnippet:
         # The tree's path differs in each run and means nothing to a reader.
         printed = done.stdout.replace(os.fsencode(f"{tree}/"), b"")
         how = f"base, {how}" if side == "base" else how
-        return f"{how}\n{_shown(printed)}"
-
-
-def _shown(printed: bytes) -> str:
-    """The beginning of a snippet's output."""
-    text = printed[:MAX_OUTPUT].decode("utf-8", "replace").rstrip("\n")
-    return f"{text}\n[cut after {MAX_OUTPUT} bytes]" if len(printed) > MAX_OUTPUT else text
+        shown = keep_ends(printed, MAX_OUTPUT).decode("utf-8", "replace").rstrip("\n")
+        return f"{how}\n{shown}"
 
 
 def citable_part(answer: str, code: str) -> str:

@@ -1,5 +1,6 @@
 """What a model is told of our tools, from ``tools.yaml``."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,10 +18,10 @@ def make_spec(name: str, figures: Mapping[str, object] = NO_FIGURES, **more: Any
         figures: what stands for names in braces in its text.
         more: further fields of the declaration, such as its tags.
     """
-    tool = _TOOLS[name]
-    about: str = tool["about"]
+    text = json.dumps(_TOOLS[name])
     for figure, value in figures.items():
-        about = about.replace(f"{{{figure}}}", f"{value}")
+        text = text.replace(f"{{{figure}}}", f"{value}")
+    tool = json.loads(text)
     schema = {
         "type": "object",
         "properties": tool.get("properties", {}),
@@ -28,4 +29,4 @@ def make_spec(name: str, figures: Mapping[str, object] = NO_FIGURES, **more: Any
     }
     if "required" in tool:
         schema["required"] = tool["required"]
-    return ToolSpec(name, about, schema, **more)
+    return ToolSpec(name, tool["about"], schema, **more)

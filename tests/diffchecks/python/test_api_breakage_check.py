@@ -176,6 +176,7 @@ def test_of_a_program_only_what_is_declared_or_documented_is_api(compare: Compar
 
 
 CALL = "def f({}): ...\n"
+BY_NAME, BY_POSITION = "calls by name fail", "calls by position fail"
 
 
 @pytest.mark.parametrize(
@@ -183,9 +184,18 @@ CALL = "def f({}): ...\n"
     [
         ("a, b", "a", "parameter-removed", "no longer takes 'b'"),
         ("a", "a, b", "parameter-required", "now requires 'b'"),
-        ("a, b=1", "a, b", "parameter-required", "now requires 'b'"),
-        ("a, b", "a, *, b", "parameter-kind", "takes 'b' only by position or only by name"),
-        ("a, b", "b, a", "parameter-moved", "takes 'a', 'b' at another position"),
+        ("a, b=1", "a, b", "parameter-required", "now requires 'b', which had a default"),
+        ("a, b", "a, *, b", "parameter-kind", f"takes 'b' only by name; {BY_POSITION}"),
+        ("b", "*, b", "parameter-kind", f"takes 'b' only by name; {BY_POSITION}"),
+        ("a, b=1", "a, **k", "parameter-kind",
+         f"takes 'b' only by name, as any other; {BY_POSITION}"),
+        ("*, b", "b, /", "parameter-kind", f"takes 'b' only by position; {BY_NAME}"),
+        ("a, b=1", "a, *c", "parameter-kind",
+         f"takes 'b' only by position, as any other; {BY_NAME}"),
+        ("a, b=1, /", "a, **k", "parameter-removed", "no longer takes 'b'"),
+        ("a, *, b=1", "a, *c", "parameter-removed", "no longer takes 'b'"),
+        ("a, b", "b, a", "parameter-moved",
+         "takes 'a', 'b' at another position; calls by position pass others"),
         ("a, b", "a, c", "parameter-renamed", "takes 'c' where it took 'b'"),
         ("a, b", "a, b=1", None, None),
         ("a", "a, b=1", None, None),
@@ -197,7 +207,7 @@ CALL = "def f({}): ...\n"
         ("a, b=1", "a, c=1, **kwargs", None, None),
         ("a: int", "a: str", None, None),
     ],
-)
+)  # fmt: skip
 def test_signatures(
     broken: Broken, before: str, after: str, code: str | None, says: str | None
 ) -> None:
