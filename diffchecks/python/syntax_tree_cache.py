@@ -2,8 +2,8 @@
 
 import ast
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterator
+from functools import lru_cache
 
 from diffchecks.python import syntax_downgrade
 from diffchecks.python.compact_syntax_trees import by_kind, compact
@@ -12,8 +12,8 @@ from diffchecks.python.source_encoding import HiddenTextError, decode_python
 KEPT = 5 << 20
 """Characters of source whose trees are always kept; a tree needs about twelve times its text."""
 
-RECENT = 256 << 10
-"""Characters of further source whose most recently used trees are kept."""
+RECENT = 16
+"""Further trees, the most recently used ones, that are kept."""
 
 _BODY = ("body",)
 _WITH_ELSE = ("body", "orelse")
@@ -59,33 +59,19 @@ class _Trees:
     """
 
     def __init__(self, kept: int, recent: int) -> None:
-        self._kept: dict[
-            bytes, ast.Module
-        ] = {}  # by digest, since a key with the text would keep it in memory
-        self._recent: OrderedDict[bytes, tuple[ast.Module, int]] = OrderedDict()
-        self._room, self._room_of_recent = kept, recent
+        # By digest, since a key with the text would keep it in memory.
+        self._kept: dict[bytes, ast.Module] = {}
+        self._room = kept
+        self._parse = lru_cache(recent)(lambda *given: compact(syntax_downgrade.parse(*given)))
 
     def of(self, text: str, name: str) -> ast.Module:
         key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).digest()
         tree = self._kept.get(key)
         if tree is None:
-            if key not in self._recent:
-                parsed = compact(syntax_downgrade.parse(text, name))
-                return self._keep(key, parsed, len(text))
-            self._recent.move_to_end(key)
-            tree, _ = self._recent[key]
-        return tree
-
-    def _keep(self, key: bytes, tree: ast.Module, size: int) -> ast.Module:
-        if size <= self._room:
-            self._kept[key] = tree
-            self._room -= size
-            return tree
-        self._recent[key] = tree, size
-        self._room_of_recent -= size
-        while self._room_of_recent < 0:
-            _, (_, old) = self._recent.popitem(last=False)
-            self._room_of_recent += old
+            tree = self._parse(text, name)
+            if len(text) <= self._room:
+                self._kept[key] = tree
+                self._room -= len(text)
         return tree
 
 

@@ -63,7 +63,7 @@ def test_a_text_is_parsed_once_however_it_is_written():
 
 
 def test_the_trees_parsed_first_and_those_used_last_are_kept():
-    trees = syntax_tree_cache._Trees(kept=25, recent=25)
+    trees = syntax_tree_cache._Trees(kept=25, recent=1)
     texts = [f"x = {n}\n#567890" for n in range(5)]
     first = [trees.of(text, "<text>") for text in texts]
     again = [trees.of(text, "<text>") for text in texts]
