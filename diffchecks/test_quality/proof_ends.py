@@ -125,7 +125,8 @@ def _shows_removal(predicted: Prediction, end: TestEnd, paths: Collection[str]) 
     refused = _TEXTS["refused"].search(end.message)
     function, *parameters = refused.groups() if refused else ("",)
     defined = rf"\b(?:def |class |(?=lambda)){function.strip('<>')}\b"
-    if function and re.search(defined, predicted.test):
+    is_input = parameters[1:] and parameters[1] and _is_input(function, predicted)
+    if function and re.search(defined, predicted.test) and not is_input:
         raise NoProof(f"it shows only what its own fake lacks: {refused and refused[0]!r}")
     if lacking := _TEXTS["lacking"].search(end.message):
         own, *names = lacking.groups()
@@ -147,6 +148,14 @@ def _shows_removal(predicted: Prediction, end: TestEnd, paths: Collection[str]) 
     ) or not all(_names(one, predicted.value, predicted.claim) for one in parameters if one):
         raise NoProof(BY_ITSELF)
     return True
+
+
+def _is_input(name: str, predicted: Prediction) -> bool:
+    """Whether a test only gives what it defines to the project, which calls it, as is claimed."""
+    given = re.findall(_TEXTS["given"].pattern.replace("NAME", re.escape(name)), predicted.test)
+    all_of_it = re.findall(rf"\b{re.escape(name)}\b", predicted.test)
+    is_claimed = _TEXTS["called"].search(predicted.claim)
+    return bool(is_claimed and given) and len(all_of_it) == len(given) + 1  # and its definition
 
 
 def _names(name: str, *texts: str) -> bool:

@@ -29,6 +29,7 @@ GO = 'package a\n\nfunc (s *Shop) Run(x string) {\n\tif x != "" {\n\t\tsh(x)\n\t
 ALLMAN = "class A\n{\n    void Run(string x)\n    {\n        if (x)\n        {\n            Sh(x);\n        }\n    }\n\n    int y;\n}\n"
 ARROW = "const run = (x) => {\n  const y = [\n    sh(x),\n  ];\n};\nrun(1);\n"
 RUBY = "class A\n  def run(x)\n    unless x.nil?\n      system(x)\n    end\n  end\nend\n"
+BARE = "class A\n  def run\n    sh(1)\n  end\nend\n"
 DOCKER = "FROM a\n\nRUN curl x | sh\nRUN make\n\nCMD a\n"
 METHODS = "class A(B):\n    limit = 1\n\n    def run(self):\n        return 1\n"
 
@@ -45,6 +46,12 @@ METHODS = "class A(B):\n    limit = 1\n\n    def run(self):\n        return 1\n"
         (ALLMAN, 7, (3, 9), "Run"),
         (ARROW, 3, (1, 5), "run"),
         (RUBY, 4, (2, 6), "run"),
+        (BARE, 3, (2, 4), "run"),
+        (BARE.replace("def ", "def self."), 3, (2, 4), "run"),
+        (BARE.replace("def run", "defp run do"), 3, (2, 4), "run"),
+        (BARE.replace("def run", "def run: Int = {"), 3, (2, 4), "run"),
+        (BARE.replace("def run", "function run {"), 3, (2, 4), "run"),
+        (BARE.replace("def run", "func (s *Shop) run() {"), 3, (2, 4), "run"),
         (DOCKER, 3, (3, 4), ""),
         (METHODS, 2, (1, 2), ""),
         (METHODS, 5, (4, 5), "run"),

@@ -47,6 +47,10 @@ PARTS = {
         "@route\n@cached\ndef pages():\n    return 1\n\n\n"
         "def menu(self, name):\n    if self.data:\n        return None\n    return name\n"
     ),
+    "shop.rb": (
+        "class Shop\n  def put\n    if @row[:source]\n      put_file\n    end\n  end\n\n"
+        "  def put_file\n    system '-S'\n  end\nend\n"
+    ),
     "send.js": "function sum(rows) {\n  const value = rows.pop();\n  log();\n  send(value);\n}\n",
     "web.yaml": "limits:\n  # seconds\n  timeout: 3\n  retries: 4\n",
     "load.py": "use(settings['retries'])\nclose()\npages()\nself.name = name\n",
@@ -56,6 +60,7 @@ CONNECTED = {
     "a field is part of a type": ("store.go", 2, "confirmed", ("api.go", "var Stores []*Store")),
     "a function lacks what its callee lists": ("store.go", 11, "confirmed", ("store.go", 'string{"size", "limit"}')),
     "a caller of its caller": ("store.go", 13, "confirmed", ("api.go", "stores.retry(nil)")),
+    "a call without parentheses or receiver": ("shop.rb", 9, "confirmed", ("shop.rb", "if @row[:source]\n      put_file")),
     "a callback in what it calls": ("app.ts", 3, "confirmed", ("app.ts", "drop(one);")),
     "a condition of several lines": ("app.ts", 18, "confirmed", ("load.py", "close()")),
     "a variable of its function, whatever its name": ("send.js", 4, "confirmed", ("send.js", "const value = rows.pop();")),
@@ -160,6 +165,35 @@ async def test_base_need_not_have_names_that_the_change_brings_into_code_that_it
             whys = (await check_verdicts(workspace, report, {"F1": place}))[1]
             why = f"verdict on F1: its quotations lack {lacking}"
             assert [one.partition(",")[0] for one in whys] == ([why] if lacking else [])
+
+
+LOOPS = {
+    "users.each do |member|\n  bill member": "users.map { |user| bill user }",
+    "for (const member of users) {\n  bill(member);": "users.forEach((user) => bill(user));",
+    "for _, member := range users {\n\tbill(member)": "for _, user := range users {\n\tbill(user)",
+    "foreach ($users as $at => $member) {\n  bill($member);": "foreach ($users as $user) {\n  bill($user);",
+    "for (User member : users) {\n  bill(member);": "users.stream().map(user -> bill(user));",
+}  # fmt: skip
+
+
+@pytest.mark.attack("verifier that calls a new defect old")
+@pytest.mark.parametrize(("code", "base"), LOOPS.items())
+async def test_a_loop_of_base_may_call_its_elements_otherwise_and_other_code_may_not(
+    tmp_path: Path, code: str, base: str
+) -> None:
+    place = replace(PLACE, path="a.x", start_line=1, end_line=2, evidence=Evidence(code, ()))
+    rest = "\n\nusers.map(&:bill)\n"
+    given = [
+        verdict_on("F1", "older", {"file": "a.x", "quote": quote})
+        for quote in (base, "users.map(&:bill)")
+    ]
+    reports = [as_form(VerifierReport, {"verdicts": [one]}) for one in given]
+    async with workspace_of(
+        change(tmp_path, {"a.x": base + rest}, {"a.x": code + rest})
+    ) as workspace:
+        whys = [(await check_verdicts(workspace, one, {"F1": place}))[1] for one in reports]
+    assert whys[0] == []
+    assert "lack" in whys[1][0]
 
 
 async def test_names_of_a_base_that_cannot_be_searched_stay_missing(tmp_path: Path) -> None:

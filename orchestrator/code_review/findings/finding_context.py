@@ -57,8 +57,8 @@ class ContextBlock(Struct, frozen=True):
 def _defined_name(head: str) -> str:
     """What the first line of a function defines; empty where nothing is found."""
     names = [name for name in _TEXTS["name"].findall(head) if not _DEFINES.fullmatch(name)]
-    assigned = _TEXTS["assigned"].search(head)
-    return assigned[assigned.lastindex or 0] if assigned else next(iter(names), "")
+    known = _TEXTS["assigned"].search(head) or _TEXTS["named"].search(head)
+    return known[known.lastindex or 0] if known else next(iter(names), "")
 
 
 def find_block(lines: Sequence[str], start: int, end: int) -> ContextBlock:

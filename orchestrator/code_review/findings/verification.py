@@ -43,6 +43,7 @@ _NAME = re.compile(r"[^\W\d][\w$]{2,}")
 _CALLED = re.compile(rf"({_NAME.pattern})\s*\(")
 _TABLE = read_table(__file__, "common_names.yaml")
 _TOKEN, _LEAVES = re.compile(_TABLE["token"]), frozenset(_TABLE["leaves"].split())
+_LOOPS = re.compile(_TABLE["loops"])
 _WORDS = frozenset(kwlist).union(_TABLE["languages"].split())
 _COMMON = _WORDS.union(_TABLE["trivial"].split())
 
@@ -239,6 +240,8 @@ async def _not_in_base(
         return "the change removes what the claim is about, so base does not have the defect"
     text, git = f"{claim.evidence.quote}\n{claim.cause_quote}", Git.of(workspace.change)
     needed, renamed = telling_names(text), set[str]()
+    if any(map(_LOOPS.search, (one.text for one in quotes))):  # an element has any name
+        needed -= {*_NAME.findall(" ".join(chain(*_LOOPS.findall(text))))}
     head = await read_lines(workspace, "head", claim.path)
     for one in quotes:
         base = await read_lines(workspace, "base", one.path)

@@ -23,6 +23,13 @@ REMOVED = {
     "an import": ("from shop import RATES", "ImportError", "cannot import name 'RATES' from 'shop'", "RATES is gone"),
     "an attribute": ("shop.Cart().rows", "AttributeError", "'Cart' object has no attribute 'rows'", "Cart has no rows"),
 }  # fmt: skip
+ENGINE = "class Engine:\n    def __init__(self, url):\n        pass\nshop.option('e', value=Engine)"
+NEEDED = (
+    ENGINE,
+    "AssertionError",
+    "assert 1 == 0, of Engine.__init__() missing 1 required positional argument: 'url'",
+    "option() fails since the class that is its value is called",
+)
 NOT_REMOVED = {
     "not claimed": (*KEYWORD, "total() is too small"),
     "a name that is not claimed": (*REMOVED["a name"][:3], "total() is too small"),
@@ -35,6 +42,10 @@ NOT_REMOVED = {
     "nothing by its own callback": ("shop.each(lambda row: None[0])", "TypeError", "'NoneType' object is not subscriptable", "each() fails"),
     "a parameter that its fake lacks": ("class Cart:\n    def add(self, n):\n        pass\nshop.fill(Cart())", "TypeError", "Cart.add() got an unexpected keyword argument 'start'", "add() and start"),
     "one that its fake of a line lacks": ("shop.fill(lambda n: n)", "TypeError", "test_a.<locals>.<lambda>() takes 1 positional argument but 2 were given", "lambda"),
+    "one that replaces its fake": (ENGINE.replace("shop.option", "patch.object"), *NEEDED[1:]),
+    "one too many for its fake": (ENGINE, *KEYWORD[1:2], "Engine.__init__() got an unexpected keyword argument 'start'", NEEDED[3]),
+    "one that it makes of its fake": (f"{ENGINE}\nEngine(1)", *NEEDED[1:]),
+    "one of its fake that is claimed otherwise": (*NEEDED[:3], "option() fails"),
     "its own fake": ("class Cart:\n    pass\nCart().rows", *REMOVED["an attribute"][1:]),
 }  # fmt: skip
 
@@ -42,7 +53,11 @@ NOT_REMOVED = {
 @pytest.mark.attack("an exception that a test raises by itself")
 def test_an_exception_of_the_test_itself_counts_if_the_claim_is_that_a_name_is_gone() -> None:
     found: dict[str, bool | None] = {}
-    for name, (body, exception, value, claim) in {**REMOVED, **NOT_REMOVED}.items():
+    for name, (body, exception, value, claim) in {
+        **REMOVED,
+        **NOT_REMOVED,
+        "an input": NEEDED,
+    }.items():
         predicted = Prediction("test_a.py", body, exception, value, "", claim, BASE_CODE)
         last = "shop" if "fake" in name else "test_a"
         trace = f'File "test_a.py", line 9\nFile "shop.py", line 4\nFile "{last}.py", line 2'
@@ -51,7 +66,11 @@ def test_an_exception_of_the_test_itself_counts_if_the_claim_is_that_a_name_is_g
             found[name] = require_as_predicted(predicted, "head", end, ["test_a.py", "shop.py"])
         except NoProof:
             found[name] = None
-    assert found == {**dict.fromkeys(REMOVED, True), **dict.fromkeys(NOT_REMOVED)}
+    assert found == {
+        **dict.fromkeys(REMOVED, True),
+        **dict.fromkeys(NOT_REMOVED),
+        "an input": False,
+    }
 
 
 @pytest.mark.attack("an exception that a test raises by itself")
