@@ -5,23 +5,13 @@ import unicodedata
 from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
-from diffchecks.data_files import read_names, vocabulary
+from diffchecks.data_files import read_names, read_patterns, vocabulary
 from diffchecks.jobs import SideJob
 from diffchecks.python.source_encoding import HiddenTextError, decode_python
 
-# Embeddings, overrides and isolates: they reorder the displayed text (CVE-2021-42574).
-_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
-_MINIFIED = re.compile(r"\.min\.(?:js|mjs|cjs|css)\Z")
+_BIDI, _MINIFIED, _TAGS, _INVISIBLE, _WORD, _CODE, _SYNTAX = read_patterns("invisible").values()
 _UNREADABLE = 500  # characters; nobody reads what such a line of a minified file displays
-_TAGS = re.compile("[\U000e0020-\U000e007f]{4,}")
-_INVISIBLE = re.compile(
-    "[\u00ad\u180e\u200b\u2060-\u2064\ufeff\u115f\u1160\u2028\u2029\u3164\uffa0]"
-)
-_WORD = re.compile(r"[^\W\d]\w*")
-_CODE = re.compile(r"\.(?:pyi?|[cm]?[jt]sx?|go|java|rb|rs|c|h|cc|cpp|cs|kt|php|swift|sh|scala)$")
-# Java's compiler reads this as a line end, also in a comment (JLS 3.3).
 _DECODED_FIRST = frozenset({".java", ".groovy", ".gradle", ".scala"})
-_SYNTAX = re.compile(r"(?<!\\)(?:\\\\)*\\u+00(?:0[aAdD]|2[aAfF]|22(?!'))")
 _LOOKALIKE = ("CYRILLIC", "GREEK", "ARMENIAN")
 
 

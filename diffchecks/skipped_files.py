@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks import name_some, shorten
-from diffchecks.data_files import read_names, read_yaml
+from diffchecks.data_files import read_map, read_names, read_yaml
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import path_kinds, vendored_directory
@@ -27,7 +27,8 @@ LOCK_FILE = "lock file"
 """Why agents and most analyzers do not look into a lock file."""
 GENERATED, VENDORED = "generated: ", "vendored: "
 """What begins the reason why agents and most analyzers leave out code that others write."""
-MARKED = f"{GENERATED}so marked in .gitattributes of base"
+_WHYS = read_map("texts.yaml", "skipped")
+MARKED = GENERATED + _WHYS["marked"]
 LINK, SUBMODULE = "120000", "160000"
 
 _HEADER_LINES = 10
@@ -47,25 +48,14 @@ _SOURCE = _named("source")
 _MINIFIED, _NAMED_ANEW = (re.compile(_KINDS[kind]) for kind in ("minified", "named_anew"))
 _BUNDLE = re.compile(r"\.(?:[cm]?js|css)\Z")
 PACKED = 1_000  # bytes of a line, on average
-_NEWLY_MINIFIED = f"{GENERATED}minified, as it was not in base"
 UTF_16, TOO_LARGE = "UTF-16 text", "too large: "
-_WIDE = f"binary: {UTF_16}, which the analyzers cannot read"
-_NO_CONTENTS = (
-    "binary: the patch says that it differs and holds no contents; git diff --binary includes them"
-)
-_ENCODED = "binary: its contents are encoded in the patch; review it in the repository it changes"
 _MEDIA = {suffix: _magic(beginnings) for suffix, beginnings in _KINDS["media"].items()}
 _COMPILED, _COMPILED_NAME = _magic(_KINDS["compiled"]), _named("compiled_name")
-_IS_COMPILED = "binary: a compiled program, which the analyzers cannot read"
 _ARCHIVE, _ARCHIVE_NAME = _magic(_KINDS["archive"]), _named("archive_name")
 _TAR, _TAR_AT = b"ustar", 257
 _PACKED_DATA = _named("packed_data")
-_IS_ARCHIVE = "binary: an archive, which the analyzers cannot read"
-_ONLY_MOVED = "binary: only moved, with the bytes that base has"
-_WRAPPER = "binary: a Gradle wrapper, byte for byte as Gradle published it"
 _WRAPPER_BYTES = 1 << 17  # the largest has half as many
 _LFS_POINTER = re.compile(_KINDS["lfs_pointer"].encode())
-_IN_LFS = "a Git LFS pointer, and the repository does not hold the contents"
 _VERSION = re.compile(r"\d+(?:\.\d+)+|(?<=[-.])[\w-]{8,}(?=(?:\.\w+){1,2}$)")
 _LONG_LINE = re.compile(rb"[^\n]{500}")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\f\r\b\x1b"))
@@ -127,7 +117,7 @@ def _bomb(data: bytes) -> str:
 
 def _binary_reason(data: bytes) -> str | None:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return _WIDE
+        return _WHYS["wide"]
     start = data[:_SNIFFED]
     if b"\0" in start:  # as git says
         return "binary"
@@ -219,7 +209,7 @@ def _generated(
     if new.long_lines and (by_name or _NAMED_ANEW.search(file.path)):
         before = without_version(file.path) in policy.minified or (old and old.long_lines)
         if by_name or before:
-            return f"{GENERATED}minified" if before else _NEWLY_MINIFIED
+            return f"{GENERATED}minified" if before else _WHYS["newly_minified"]
     if old and old.packed and new.packed and _BUNDLE.search(file.path):
         return f"{GENERATED}minified"
     if old and old.generated and new.generated:
@@ -248,11 +238,11 @@ def _what_it_hides(file: ChangedFile, new: ContentInfo) -> str:
     if not path_kinds(file.path).isdisjoint(("tests", "samples")):
         return ""
     if new.target.startswith(_COMPILED) or _COMPILED_NAME.search(file.path):
-        return _IS_COMPILED
+        return _WHYS["compiled"]
     packed = new.target.startswith(_ARCHIVE) or new.target.startswith(_TAR, _TAR_AT)
     if _PACKED_DATA.search(file.path) or not (packed or _ARCHIVE_NAME.search(file.path)):
         return ""
-    return _IS_ARCHIVE
+    return _WHYS["archive"]
 
 
 def is_text(path: str, content: ContentInfo) -> bool:
@@ -262,11 +252,11 @@ def is_text(path: str, content: ContentInfo) -> bool:
 
 def _as_binary(file: ChangedFile, old: ContentInfo | None, new: ContentInfo) -> ChangedFile:
     """A binary file, which is a gap where it ought to be text: then it could hide what it does."""
-    skip, gap = new.binary or "", new.binary == _WIDE
+    skip, gap = new.binary or "", new.binary == _WHYS["wide"]
     if file.only_moved:
-        return replace(file, kind="binary", skip=_ONLY_MOVED)
+        return replace(file, kind="binary", skip=_WHYS["moved"])
     if new.published:  # as little to read in it as in an image
-        return replace(file, kind="media", skip=_WRAPPER)
+        return replace(file, kind="media", skip=_WHYS["wrapper"])
     if file.new_blob and old and is_text(file.path, old) and old.size <= BIG_FILE_BYTES:
         skip, gap = f"{skip}, although it was text in base", True
     elif _SOURCE.search(file.path) or new.target.startswith(b"#!"):
@@ -290,7 +280,7 @@ def classify_unseen(file: ChangedFile, has_data: bool) -> ChangedFile:
         has_data: whether the patch holds them in git's binary format.
     """
     media = PurePosixPath(file.path).suffix.lower() in _MEDIA
-    skip = _ENCODED if has_data else _NO_CONTENTS
+    skip = _WHYS["encoded"] if has_data else _WHYS["no_contents"]
     gap = file.status != "deleted" and not media
     return replace(file, kind="binary", whole=False, skip=skip, gap=gap)
 
@@ -315,11 +305,11 @@ def classify(
     if _LFS_POINTER.fullmatch(new.target):
         gap = bool(file.new_blob and _SOURCE.search(file.path))
         media = PurePosixPath(file.path).suffix.lower() in _MEDIA
-        return replace(file, kind="media" if media else "binary", skip=_IN_LFS, gap=gap)
+        return replace(file, kind="media" if media else "binary", skip=_WHYS["lfs"], gap=gap)
     if bomb := new.bomb or (old and old.bomb):
         return replace(file, skip=bomb, gap=True)
     by_policy = _by_policy(file, old, new, policy)
-    if by_policy == _NEWLY_MINIFIED and file.new_blob:
+    if by_policy == _WHYS["newly_minified"] and file.new_blob:
         return replace(file, skip=by_policy, gap=True)
     if by_policy is None and new.size > BIG_FILE_BYTES:
         return replace(file, skip=describe_size_limit(new.size, BIG_FILE_BYTES), gap=True)

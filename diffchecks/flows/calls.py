@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks.check_io import Source
+from diffchecks.data_files import read_patterns
 from diffchecks.flows.flow_tables import FlowSink, FlowTables
 from diffchecks.flows.syntax import Syntax, line_of, module_name, shorten, unquote
 from diffchecks.flows.values import (
@@ -35,16 +36,9 @@ if TYPE_CHECKING:
 
     from diffchecks.patterns.pattern_loading import PatternFile
 
-_SELF = re.compile(r"(?:this|self|\$this|static|cls)?")
-_OF_OBJECT = re.compile(r"^(?:\$?(?:this|self))?(?:\.|->)")
-_LOOKUP = re.compile(r"\.(?:get|fetch|getOrDefault|GetValueOrDefault)\(\)$")
-_ENTRY = re.compile(r"\.(?:[gG]et\w*|fetch|dig|query|input|value)\(\)$")
-_WORDS = re.compile(r"[\w\\:]+")
-_FORMATS = re.compile(r"(?:[sS]?printf|[fF]ormat|formatted|vsprintf)\(\)$")
-_PLACE = re.compile(r"%[-+ #0-9.]*[a-zA-Z]|\{\w*[^{}]*\}")
-_NO_TEXT = re.compile(r"%[-+ #0-9.]*[dfxXeEcbog]")
-_SHELL = re.compile(r"(?i)(?:.*[/\\])?(?:bash|zsh|dash|ksh|csh|sh|cmd|powershell|pwsh)(?:\.exe)?")
-_FLAG = re.compile(r"[-/](?:l?c|C|Command|lc)\b")
+_SELF, _OF_OBJECT, _LOOKUP, _ENTRY, _WORDS, _FORMATS, _PLACE, _NO_TEXT, _SHELL, _FLAG = (
+    read_patterns("flow_calls").values()
+)
 _CHECKED = {"any": slice(None), "arguments": slice(1, None), "first": slice(1, 2), "none": slice(0)}
 """What ``values`` of a guard names, of the object of its call and the arguments."""
 

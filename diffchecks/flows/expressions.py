@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from diffchecks.data_files import read_patterns
 from diffchecks.flows.calls import Calls
 from diffchecks.flows.syntax import line_of, part_of, shorten, unquote
 from diffchecks.flows.values import (
@@ -29,13 +30,7 @@ if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
 _EQUAL, _UNEQUAL = {"==", "===", "is"}, {"!=", "!==", "is not", "<>"}
-_NUMBER = re.compile(
-    r"\(?(?:u?int\d*|integer|u?long|u?short|byte|float\d*|double|decimal|bool(?:ean)?|Integer|Long"
-    r"|Guid|UUID)\)?"
-)
-_MISSING = re.compile(r"-1|0|false|null|nil|undefined|None")
-_NOT_FOUND = re.compile(r"===?(?:-1|false)|<=?(?:-1|0)|!==?(?:0|true)")
-_FOUND = re.compile(r"!==?(?:-1|false)|>=?(?:-1|0)|===?(?:0|true)")
+_NUMBER, _MISSING, _NOT_FOUND, _FOUND = read_patterns("flow_expressions").values()
 
 
 class Expressions(Calls):

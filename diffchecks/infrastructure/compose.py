@@ -1,21 +1,16 @@
 """Checks of Compose files that need more than one value."""
 
-import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import read_map
+from diffchecks.data_files import read_map, read_patterns
 from diffchecks.infrastructure.shared_checks import find_literal
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.yaml_tree import TreeNode, TreePlace
 
-_NAME = re.compile(r"(?:^|[_.-])compose(?:[_.-]|$)")
+_NAME, _OWN_MACHINE, _VARIABLE = read_patterns("compose").values()
 _SERVICE_KEYS = ("image", "build")
-_OWN_MACHINE = re.compile(
-    r"(?:^|[/_.-])(?:dev|devel|development|local|override|ci|debug)(?:[/_.-]|$)"
-)
 _DATABASE_PORTS = read_map("maps.yaml", "database_ports")
-_VARIABLE = re.compile(r"\$\{[^}]{0,200}\}")  # its default may contain a colon
 _EVERYWHERE = frozenset(["", "0.0.0.0", "[::]", "::"])  # noqa: S104 - what is looked for
 
 

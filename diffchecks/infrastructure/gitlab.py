@@ -19,15 +19,8 @@ _WITHOUT_TLS = read_patterns("without_tls")
 _NEVER = re.compile("(?!)")
 
 # Text by the author of a commit or merge request; a branch name cannot contain a space.
-_QUOTE_OR_CHOSEN = read_patterns("gitlab")["quote_or_chosen"]
+_QUOTE_OR_CHOSEN, _NO_SPLIT, _MOVING_REF, _MOVING_ADDRESS = read_patterns("gitlab").values()
 _NEAR = 200  # characters before it
-# Places without word splitting: tests in [[ ]], assignments, the word of a case.
-_NO_SPLIT = re.compile(r"(?:\[\[[^\]]*|(?:^|[\s;&|(])(?:export\s+)?\w+=\S*|\bcase\s+)$")
-_MOVING = r"(?:refs/heads/)?(?:main|master|develop|dev|trunk|HEAD)"
-_MOVING_REF = re.compile(_MOVING)
-_MOVING_ADDRESS = re.compile(
-    rf"/(?:raw|blob)/{_MOVING}/|githubusercontent\.com/[^/]+/[^/]+/{_MOVING}/"
-)
 
 
 def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject]:

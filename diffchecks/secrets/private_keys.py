@@ -107,13 +107,9 @@ def _tells(start: bytes) -> bool:
     return len(readable.encode()) >= len(start) - 3
 
 
-_BEGIN, _WHOLE = (read_patterns("private_keys")[name] for name in ("begin", "whole"))
-_PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY")
-_PUTTY_BODY = re.compile(r"^Private-Lines: \d+\s+([A-Za-z0-9+/=\s]{64,})", re.MULTILINE)
-# Allowed between the base64 of a block: raw or escaped line ends, quotes, string concatenation.
-_FILLER = re.compile(r"\\[nr]|[\s\"'+,;\\#*>]+")
-_HEADER = re.compile(r"^[A-Za-z-]{3,20}:[^\n]{0,200}$", re.MULTILINE)
-_BASE64 = re.compile(r"[A-Za-z0-9+/=]{64,}")
+_BEGIN, _WHOLE, _PEM_END, _PUTTY_BODY, _FILLER, _HEADER, _BASE64 = read_patterns(
+    "private_keys"
+).values()
 MAX_LENGTH = 20_000
 _EXAMPLE = "Private key in a test, an example, or documentation"
 

@@ -6,21 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from diffchecks.data_files import read_patterns
+
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-_DOTTED = re.compile(r"[A-Za-z_$][\w$]*(?:[?!]?\.[\w$]+)*")
-_LITERAL = re.compile(r"-?\d[\w.]*|true|false|null|undefined|\"[^\"\n]*\"|'[^'\n]*'|`[^`$]*`")
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,5})\})")
-_MODULES = re.compile(r"['\"`](?:(?P<imported>\.|@/|~|#)|(?P<assert>(?:node:)?assert\b))")
+_DOTTED, _LITERAL, _ESCAPE, _MODULES, _DECLARES, _MAKES, _ASSIGNS = read_patterns("tests").values()
 _LOADS = frozenset({"require", "import", "vi.importActual", "jest.requireActual"})
 _NAMES = frozenset({"identifier", "shorthand_property_identifier", "package_identifier"})
-_DECLARES = re.compile(r"(?:variable_declarator|short_var_declaration|(?:var|const|import)_spec)\Z")
-_MAKES = re.compile(r"(?:\A\(?|\breturn\s+\(?)instance\b(?!\.)")
 OWN = "%own"
 """Stands for a directory of the test, and what is below it; no expression is written so."""
 _BELOW_OWN = re.compile(rf'\({OWN}(?:, *"(?![^"]*\.\.)[^"]*")*\)')
-_ASSIGNS = re.compile(r"assignment_(?:expression|statement)\Z")
 
 
 def _unescape(found: re.Match[str]) -> str:
