@@ -1,6 +1,5 @@
 """Summaries of the runs of some repositories, including runs with unreadable journals."""
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,10 +32,7 @@ from orchestrator.engine.journal_keys import GRANT, INTAKE, Key
 from orchestrator.engine.journal_rows import Intent, Outcome, decodable, read_fields, read_row
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import DiffcourtError, RunNotFound, StoreError
-from orchestrator.stores.sql_store import RunStore
-
-KEPT_SECONDS = 30.0
-"""How long the summary of a run without a writer is cached; a person may still override it."""
+from orchestrator.stores.sql_store import Mark, RunStore
 
 
 class VerdictBrief(Struct):
@@ -103,12 +99,11 @@ class RunSummary(Struct, kw_only=True):
 
 
 class CachedRunIndex:
-    """The runs of some repositories; summaries of finished ones are cached for a while."""
+    """The runs of some repositories; each is read again when a writer had it."""
 
     def __init__(self, repos: Sequence[Path]) -> None:
         self.repos = tuple(repos)
-        self._kept: dict[tuple[Path, str], tuple[float, RunSummary]] = {}
-        self._mark = ""
+        self._kept: dict[tuple[Path, str], tuple[Mark, RunSummary]] = {}
 
     def list_runs(self) -> list[RunSummary]:
         """All runs, newest first.
@@ -116,10 +111,6 @@ class CachedRunIndex:
         Raises:
             StoreError: a store cannot be opened.
         """
-        mark = self.mark()
-        if mark != self._mark:  # unfinished runs may have changed
-            kept = {at: one for at, one in self._kept.items() if one[1].state == "finished"}
-            self._kept, self._mark = kept, mark
         found = [run for repo in self.repos for run in self._list(repo)]
         return sorted(found, key=lambda run: (run.started, run.run_id), reverse=True)
 
@@ -140,23 +131,19 @@ class CachedRunIndex:
         """A text that changes whenever a journal has changed."""
         return digest([state_directory.mark_store(repo) for repo in self.repos])[:16]
 
-    def forget(self, run_id: str) -> None:
-        """Discard the cached summary of a run, after it was changed."""
-        self._kept = {at: kept for at, kept in self._kept.items() if at[1] != run_id}
-
     def _list(self, repo: Path) -> list[RunSummary]:
         with state_directory.open_store(repo) as store:
             return anyio.run(self._summarize_all, store, repo)
 
     async def _summarize_all(self, store: RunStore, repo: Path) -> list[RunSummary]:
-        found, now = [], time.monotonic()
+        found, marks = [], await store.marks()
         for run in await store.runs():
-            known = self._kept.get((repo, run.run_id))
-            if known is None or known[0] < now or run.writer:
-                known = now + KEPT_SECONDS, await summarize(store, repo, run)
-                if not run.writer:
-                    self._kept[repo, run.run_id] = known
-            found.append(known[1])
+            now = marks.get(run.run_id)
+            mark, known = self._kept.get((repo, run.run_id), (None, None))
+            if known is None or mark is None or mark != now:
+                known = await summarize(store, repo, run)
+                self._kept[repo, run.run_id] = now, known
+            found.append(known)
         return found
 
 

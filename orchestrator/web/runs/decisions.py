@@ -119,7 +119,6 @@ class FindingActions:
         repo = self._index.find(run_id).repo
         with approvals.acting_for(person_of(visit)):
             given = run_decisions.record_feedback(repo, run_id, finding_id, feedback)
-        self._index.forget(run_id)
         return visit.redirect(_place(run_id, given.finding), f"Recorded: {given}.")
 
     def decide(self, visit: Visit) -> Response:
@@ -236,7 +235,6 @@ class Decisions:
         repo = self._index.find(visit.values["run"]).repo
         with self._one_at_a_time, approvals.acting_for(person_of(visit)):
             yield repo
-        self._index.forget(visit.values["run"])
 
     def _go_on(self, visit: Visit, repo: Path, note: str) -> Response:
         """Continue the run if the form asks for it and nothing else waits."""
