@@ -133,7 +133,9 @@ def _opens(file: DeclaringFile, one: Declaration, base: Counter[Any], head: Coun
     """Whether a declaration that comes lets everybody into what was there before."""
     came = not file.text.added.isdisjoint(range(one.line, one.end + 1))
     known = one.owner in file.base.owners and head[one.key] > base[one.key]
-    return came and known and vocabulary("lets_in").search(one.text) is not None
+    had = ((old.owner, old.key) == (one.owner, one.key) for old in file.base.found)
+    same_route = "(" in one.owner and any(had)
+    return came and known and not same_route and vocabulary("lets_in").search(one.text) is not None
 
 
 def _protects(file: DeclaringFile, one: Declaration) -> bool:

@@ -31,6 +31,7 @@ LISTS = (
     "import subprocess\nfrom flask import request\n\n\ndef f():\n"
     "    subprocess.run('ls ' + request.args['a'], shell=True)\n"
 )
+CRON = "Route::get('cron', [A::class, 'run'])->withoutMiddleware(['api']);\n"
 POM = "<project><groupId>g</groupId><artifactId>{}</artifactId>{}<version>{}</version></project>\n"
 PARENT = (
     "\n<parent><groupId>g</groupId><artifactId>r</artifactId>\n<version>1.0</version></parent>\n"
@@ -116,6 +117,10 @@ QUIET = {
         },
     ),
     "a query that is only compiled": ({}, {"test/types/q.test.ts": QUERY}),
+    "a route that was open already, written twice": (
+        {"routes/api.php": f"<?php\n{CRON}"},
+        {"routes/api.php": f"<?php\n{CRON}" + CRON.replace(")->w", ")\n  ->w")},
+    ),
     "text of a migration": ({}, {"database/migrations/a.php": UPDATE}),
     "a guard of what goes too": (
         {
