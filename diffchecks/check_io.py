@@ -8,6 +8,7 @@ import re
 import signal
 import tomllib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -242,6 +243,13 @@ def read(root: str, path: str, most: int = MAX_FILE_BYTES) -> bytes:
     if len(data) > most:
         raise Gap(f"larger than {most >> 20} MiB")
     return data
+
+
+def read_if_possible(root: str, path: str) -> bytes:
+    """Read one file of a job; empty if it cannot be read, which its own checks report."""
+    with suppress(Gap):
+        return read(root, path)
+    return b""
 
 
 def read_lines(root: str, path: str) -> list[str] | None:

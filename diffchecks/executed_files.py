@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Final
 
-from diffchecks.check_io import CheckReply, Gap, decode_text, read
+from diffchecks.check_io import CheckReply, decode_text, read_if_possible
 from diffchecks.data_files import any_of, read_map, read_patterns, read_yaml
 from diffchecks.declarations import Files
 from diffchecks.file_patterns import file_names, matches, suffix_of
@@ -62,10 +62,7 @@ def run(job: ExecutedFilesJob) -> CheckReply:
     for path in wanted:
         by_token[_token(path)].append(path)
     for program in dict.fromkeys((*changed, *job.programs)):
-        try:
-            text = decode_text(read(job.head_root, program))
-        except Gap:
-            continue  # reported by the analyzers that read it
+        text = decode_text(read_if_possible(job.head_root, program))
         tokens = by_token.keys() & set(_PATTERNS["token"].findall(text))
         named = [path for token in sorted(tokens) for path in by_token[token]]
         left = [path for path in named if path not in gaps and path != program]
@@ -84,10 +81,7 @@ def _as_text(root: str, path: str) -> bytes | None:
     """The contents of a file that no analyzer takes for a program; None for others."""
     if "lock_files" in path_kinds(path):
         return None
-    try:
-        data = read(root, path)
-    except Gap:
-        return None
+    data = read_if_possible(root, path)
     is_read = not suffix_of(path) and script_language(path, data)
     return None if is_read or not data.strip() else data
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 
-from diffchecks.check_io import Gap, read
+from diffchecks.check_io import read_if_possible
 from diffchecks.data_files import vocabulary
 
 MANIFESTS = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -45,7 +45,4 @@ class Promises:
         return [self._text(path) for path in pages]
 
     def _text(self, path: str) -> str:
-        try:
-            return read(self._root, path).decode("utf-8", "replace")
-        except Gap:
-            return ""
+        return read_if_possible(self._root, path).decode("utf-8", "replace")

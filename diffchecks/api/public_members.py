@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -283,7 +283,7 @@ class SourceTree:
         self._by_name: dict[str, str] = {}
         for path in sorted(self.index.files):
             self._by_name.setdefault(self._name(path), path)
-        self._sources: dict[str, ParsedModule | None] = {}
+        self.source = cache(self._read)
         self._provided: dict[str, dict[str, tuple[str, str]]] = {}
 
     def twin(self, other: "SourceTree", path: str) -> str | None:
@@ -293,14 +293,11 @@ class SourceTree:
     def _name(self, path: str) -> str:
         return f"{self.index.dotted(path)}{'.pyi' if path.endswith('.pyi') else ''}"
 
-    def source(self, path: str) -> ParsedModule | None:
-        """A file of the tree, None when it cannot be read; each is parsed once."""
-        if path not in self._sources:
-            try:
-                self._sources[path] = read(self._root, path)
-            except NotParsedError:
-                self._sources[path] = None
-        return self._sources[path]
+    def _read(self, path: str) -> ParsedModule | None:
+        """A file of the tree, None when it cannot be read."""
+        with suppress(NotParsedError):
+            return read(self._root, path)
+        return None
 
     def has_submodule(self, path: str, name: str) -> bool:
         """Whether a name taken from a package is a module inside it."""

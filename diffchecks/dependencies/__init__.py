@@ -10,7 +10,7 @@ from posixpath import dirname
 
 from msgspec.structs import replace
 
-from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
+from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read, read_if_possible
 from diffchecks.conflict_markers import find_conflicts
 from diffchecks.dependencies import lock_files
 from diffchecks.dependencies.advisories import find_vulnerable
@@ -47,7 +47,8 @@ def run(job: DependenciesJob) -> CheckReply:
         try:
             head = Source(path, read(job.head_root, path, MAX_LOCK_FILE))
             if is_build_script(path):
-                reply.findings.extend(find_build_code(head, added, _bytes_of_base(job, old)))
+                before = read_if_possible(job.base_root, old) if old else b""
+                reply.findings.extend(find_build_code(head, added, before))
             elif is_lock_file(path):
                 found, now_locked = _compare_lock_files(job, old, head, added, reply)
                 locked += found
@@ -87,13 +88,6 @@ def run(job: DependenciesJob) -> CheckReply:
 
 def _is_read(path: str) -> bool:
     return is_manifest(path) or is_lock_file(path) or is_build_script(path)
-
-
-def _bytes_of_base(job: DependenciesJob, path: str | None) -> bytes:
-    """The bytes of a file of base; empty if it cannot be read, so that all in head is new."""
-    with suppress(Gap):
-        return read(job.base_root, path) if path else b""
-    return b""
 
 
 def _compare_lock_files(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -39,7 +39,7 @@ class ProgramTree:
 
     def __init__(self, text: str, grammars: Sequence[str]) -> None:
         self.root = _parse(text, grammars)
-        self._parts: dict[tuple[int, int], list[SgNode]] = {}
+        self.parts = cache(lambda first, last: list(self._search(first, last)))
         self._children: dict[tuple[int, int, str], tuple[list[_Part], list[int]]] = {}
 
     @cached_property
@@ -47,17 +47,12 @@ class ProgramTree:
         """The top-level nodes of the program."""
         return self.root.children()
 
-    def parts(self, first: int, last: int) -> Sequence[SgNode]:
+    def _search(self, first: int, last: int) -> Iterator[SgNode]:
         """The largest parts that touch given lines and do not exceed the searchable size.
 
         Args:
             first, last: 0-based and inclusive.
         """
-        if (first, last) not in self._parts:
-            self._parts[first, last] = list(self._search(first, last))
-        return self._parts[first, last]
-
-    def _search(self, first: int, last: int) -> Iterator[SgNode]:
         parts, looked = [_part(self.root)], 0
         while parts and looked < _MAX_NODES:
             looked += 1

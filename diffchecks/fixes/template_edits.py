@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, convert
@@ -122,7 +122,7 @@ class _Target:
 
     def __init__(self, source: Source) -> None:
         self.source, self.text = source, source.text
-        self._trees: dict[tuple[int, tuple[str, ...]], ProgramTree] = {}
+        self._tree_of = cache(ProgramTree)
         self._fitting: dict[int, bool] = {}
         self._places: dict[tuple[str, ...], ImportPlace | None] = {}
         self._matches: dict[tuple[int, int, int], list[_Match]] = {}
@@ -183,9 +183,7 @@ class _Target:
             grammars = file.grammars.get(program.suffix)
             if not grammars:
                 continue
-            if (number, grammars) not in self._trees:
-                self._trees[number, grammars] = ProgramTree(program.text, grammars)
-            tree = self._trees[number, grammars]
+            tree = self._tree_of(program.text, grammars)
             whole = tree if program.text == self.text else None
             for part in tree.parts(finding.line - 1, finding.end_line - 1):
                 key = (id(fix), number, part.range().start.index)

@@ -4,6 +4,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import chain
 
 from msgspec import Struct
@@ -40,34 +41,24 @@ class ModuleTree:
 
     def __init__(self, root: str, index: ModuleIndex) -> None:
         self.root, self.index = root, index
-        self._texts: dict[str, str | None] = {}
-        self._plain_names: dict[str, set[str]] = {}
-        self._names: dict[str, frozenset[str] | None] = {}
+        self.text, self._names = cache(self._read), cache(_names_bound)
+        self._plain_names = cache(lambda text: set(chain(*_PATTERNS["plainly"].findall(text))))
 
-    def text(self, path: str) -> str | None:
+    def _read(self, path: str) -> str | None:
         """A module's text; None if it is not source or binds names dynamically."""
-        if path not in self._texts:
-            self._texts[path] = None
-            if path.endswith(".py"):
-                with suppress(NotParsedError):
-                    text = read_text(self.root, path)
-                    self._texts[path] = None if _PATTERNS["dynamic"].search(text) else text
-        return self._texts[path]
+        with suppress(NotParsedError):
+            text = read_text(self.root, path) if path.endswith(".py") else None
+            return text if text is None or not _PATTERNS["dynamic"].search(text) else None
+        return None
 
     def binds(self, path: str, name: str) -> bool | None:
         """Whether a module binds a name; None if unknown."""
         text = self.text(path)
         if text is None:
             return None
-        if path not in self._plain_names:  # of most files they suffice, without parsing
-            self._plain_names[path] = {a or b for a, b in _PATTERNS["plainly"].findall(text)}
-        if name in self._plain_names[path]:
+        if name in self._plain_names(text):  # of most files they suffice, without parsing
             return True
-        if path not in self._names:
-            self._names[path] = None
-            with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
-                self._names[path] = _bound(parse_text(text))
-        names = self._names[path]
+        names = self._names(text)
         return None if names is None else name in names
 
     def top_names(self, path: str) -> set[str]:
@@ -200,6 +191,12 @@ def _unguarded(tree: ast.Module) -> Iterator[Import]:
             waiting += [*node.handlers, *node.orelse, *node.finalbody]
         elif not isinstance(node, ast.expr):
             waiting += ast.iter_child_nodes(node)
+
+
+def _names_bound(text: str) -> frozenset[str] | None:
+    with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
+        return _bound(parse_text(text))
+    return None
 
 
 def _bound(tree: ast.Module) -> frozenset[str] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from os.path import commonpath
 from pathlib import PurePosixPath
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from diffchecks.check_io import CheckReply, FlowStep, Gap, RawFinding, Source, read
+from diffchecks.check_io import CheckReply, FlowStep, RawFinding, Source, read_if_possible
 from diffchecks.flows.calls import TracedFlow
 from diffchecks.flows.flow_tables import load_flows, words_of
 from diffchecks.flows.syntax import line_of, shorten
@@ -108,10 +108,10 @@ class _Tree:
     """The programs of one side, but for its tests and vendored ones, as they are needed."""
 
     def __init__(self, job: DataJob) -> None:
-        self.root, self.data = job.root, tuple(job.data)
+        self.data = tuple(job.data)
         self.most = len(job.paths) + _MAX_FILES
         self.reached = set[str]()
-        self.texts: dict[str, str] = {}
+        self.text = cache(lambda path: Source(path, read_if_possible(job.root, path)).text)
         self.programs: dict[str, _Program | None] = {}
         self.paths = [path for path in job.tree if is_product(path)]
         self.by_stem: dict[str, list[str]] = {}
@@ -126,15 +126,6 @@ class _Tree:
             for name in _DEFINED.findall(self.text(path)) if path.endswith(_BARE) else ():
                 found.setdefault(name, []).append(path)
         return found
-
-    def text(self, path: str) -> str:
-        """What is in a file; nothing if it cannot be read."""
-        if path not in self.texts:
-            try:
-                self.texts[path] = Source(path, read(self.root, path)).text
-            except Gap:
-                self.texts[path] = ""
-        return self.texts[path]
 
     def program(self, path: str) -> _Program | None:
         """The program of a file, once its body has run."""

@@ -40,18 +40,13 @@ def run(job: ProtectionsJob) -> CheckReply:
             continue
         try:
             text = _text(job, file)
+            texts.append(text)
+            if file.old_path:
+                old_texts[file.old_path] = text
+            if changed := read_changed_file(file.old_path, text):
+                declaring.append(changed)
         except Gap as gap:
             gaps[file.path] = str(gap)
-            continue
-        texts.append(text)
-        if file.old_path:
-            old_texts[file.old_path] = text
-        try:
-            changed = read_changed_file(file.old_path, text)
-        except Gap as gap:
-            gaps[file.path] = str(gap)
-        else:
-            declaring += [changed] if changed else []
     code = [text for text in texts if matches(text.path, file_names("guarded_code"))]
     findings = list(find_lost_wrapping(code))
     for text in code:

@@ -84,7 +84,7 @@ class TaintAnalysis:
         self._kept: dict[Function, list[str]] = {}
         self._held: dict[Function, frozenset[str]] = {}
         self._asked: dict[object, frozenset[tuple[Class, str]]] = {}
-        self._spans: dict[Module, list[DefinitionLines]] = {}
+        self._spans_of = functools.cache(spans)
 
     def globals_of(self, module: Module) -> dict[str, Value]:
         """The names of a module; its body is run for them once, following no call."""
@@ -143,11 +143,6 @@ class TaintAnalysis:
             if at:
                 resolve(module.definitions[at - 1][1])
         return self.run.functions.get(span.node)
-
-    def _spans_of(self, module: Module) -> list[DefinitionLines]:
-        if module not in self._spans:
-            self._spans[module] = spans(module)
-        return self._spans[module]
 
     def _construct(self, module: Module) -> None:
         """Run the constructors of the objects that a module's body makes."""

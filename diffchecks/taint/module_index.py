@@ -4,6 +4,7 @@ import ast
 import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from os.path import commonprefix
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -138,7 +139,7 @@ class Project:
         _trees.clear()
         self.paths = frozenset(tree)
         self.gaps: dict[str, str] = {}
-        self._texts: dict[str, str | None] = {}
+        self.text = cache(self._read)
         self._packages: dict[str, frozenset[str]] = {}
         self._modules: dict[str, Module | None] = {}
         self._by_leaf: dict[str, list[str]] = {}
@@ -152,13 +153,8 @@ class Project:
                 self._directories.add(directory)
                 directory = directory.rpartition("/")[0]
 
-    def text(self, path: str) -> str | None:
-        """A file's text; None when it cannot be read, with the reason in ``gaps``."""
-        if path not in self._texts:
-            self._texts[path] = self._read(path)
-        return self._texts[path]
-
     def _read(self, path: str) -> str | None:
+        """A file's text; None when it cannot be read, with the reason in ``gaps``."""
         try:
             data = read_file(self.root, path)
         except OSError as error:

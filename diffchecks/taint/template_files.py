@@ -3,9 +3,9 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 
-from diffchecks.check_io import Gap, Source, read
+from diffchecks.check_io import Gap, Source, read_if_possible
 from diffchecks.data_files import read_patterns, vocabulary
 from diffchecks.python.source_definitions import find_nearest
 from diffchecks.taint.module_index import Module
@@ -41,8 +41,8 @@ class TemplateTree:
         self._by_name: dict[str, list[str]] = {}
         for path in paths:
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
-        self._code: dict[str, TemplateCode] = {}
-        self._modules: dict[str, Module] = {}
+        self.code = cache(self._read)
+        self.module = cache(lambda path: Module(path, ast.Module([], []), frozenset(), {}))
         self._prints: dict[str, bool] = {}
 
     def find(self, name: str, caller: str) -> str | None:
@@ -57,18 +57,6 @@ class TemplateTree:
             name += _ADDED_ENDING
         known = self._by_name.get(name.rpartition("/")[2], ())
         return find_nearest(caller, [path for path in known if f"/{path}".endswith(f"/{name}")])
-
-    def code(self, path: str) -> TemplateCode:
-        """The code of a template."""
-        if path not in self._code:
-            self._code[path] = self._read(path)
-        return self._code[path]
-
-    def module(self, path: str) -> Module:
-        """The module in which a template's statements run."""
-        if path not in self._modules:
-            self._modules[path] = Module(path, ast.Module([], []), frozenset(), {})
-        return self._modules[path]
 
     def prints(self, path: str, depth: int = _MAX_DEPTH) -> bool:
         """Whether a template or one that it includes prints values without escaping."""
@@ -115,10 +103,7 @@ class TemplateTree:
         return found
 
     def _source(self, path: str) -> Source:
-        try:
-            return Source(path, read(self._root, path))
-        except Gap:  # the check of templates says so
-            return Source(path, b"")
+        return Source(path, read_if_possible(self._root, path))
 
     def _read(self, path: str) -> TemplateCode:
         try:

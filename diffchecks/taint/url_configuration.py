@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -24,40 +24,36 @@ class UrlConfiguration:
 
     def __init__(self, project: Project, documents: Collection[str]) -> None:
         self._project = project
-        self._tables: dict[str, Parameters] | None = None
-        self._own: dict[str, dict[str, Parameters]] = {}
         self._documents = documents
-        self._served: dict[str, frozenset[str]] = {}
+        self.served, self._routes_in = cache(self._served), cache(self._routes)
 
     def parameters(self, view: str, module: Module) -> Parameters:
         """The URL parameters of a function or class of a module."""
-        if self._tables is None:
-            self._tables = {}
-            for path in sorted(self._project.paths):
-                if PurePosixPath(path).name in _TABLES:
-                    _add_routes(self._tables, self._project.text(path) or "")
-        if module.path not in self._own:
-            own = self._own[module.path] = {}
-            _add_routes(own, self._project.text(module.path) or "")
-        return self._own[module.path].get(view) or self._tables.get(view, {})
+        return self._routes_in(module.path).get(view) or self._tables.get(view, {})
 
-    def served(self, path: str) -> frozenset[str]:
+    @cached_property
+    def _tables(self) -> dict[str, Parameters]:
+        tables = (path for path in self._project.paths if PurePosixPath(path).name in _TABLES)
+        return self._routes(*sorted(tables))
+
+    def _routes(self, *paths: str) -> dict[str, Parameters]:
+        found: dict[str, Parameters] = {}
+        for path in paths:
+            _add_routes(found, self._project.text(path) or "")
+        return found
+
+    def _served(self, path: str) -> frozenset[str]:
         """The functions of a module all of whose parameters a client gives."""
-        if path not in self._served:
-            text = self._project.text(path) or ""
-            is_schema = ("resolver" in text or "set_" in text) and _PATTERNS["schema"].search(text)
-            found = (
-                {_name(match) for match in _PATTERNS["resolver"].finditer(text)}
-                if is_schema
-                else set()
-            )
-            module = f".{path.removesuffix('.py').replace('/', '.')}"
-            for name in self._operations:
-                place, _, function = name.rpartition(".")
-                if module.endswith(f".{place}") if place else "connexion" in text:
-                    found.add(function)
-            self._served[path] = frozenset(found)
-        return self._served[path]
+        text = self._project.text(path) or ""
+        is_schema = ("resolver" in text or "set_" in text) and _PATTERNS["schema"].search(text)
+        resolvers = _PATTERNS["resolver"].finditer(text) if is_schema else ()
+        found = {_name(match) for match in resolvers}
+        module = f".{path.removesuffix('.py').replace('/', '.')}"
+        for name in self._operations:
+            place, _, function = name.rpartition(".")
+            if module.endswith(f".{place}") if place else "connexion" in text:
+                found.add(function)
+        return frozenset(found)
 
     @cached_property
     def _operations(self) -> frozenset[str]:
