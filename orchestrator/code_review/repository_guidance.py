@@ -63,16 +63,7 @@ _HASHES = re.compile(r"(#{1,6})\s")
 _UNDERLINE = re.compile(r"([=~^\"-])\1{2,}")
 _WORD = re.compile(r"\w")
 _HEADINGS = read_table(__file__, "guidance_headings.yaml")
-_TAKING_PART = re.compile(rf"(?i)\b(?:{'|'.join(_HEADINGS['taking_part'])})(?!\w)")
-_OF_CHANGES, _OF_WORK, _OF_RULES, _OF_COMMANDS = (
-    re.compile(rf"(?i)\b(?:{'|'.join(names)})(?!\w)")
-    for names in (
-        [*_HEADINGS["of_changes"], *_HEADINGS["languages"]],
-        _HEADINGS["of_work"],
-        _HEADINGS["rules"],
-        _HEADINGS["commands"],
-    )
-)
+_OF = {kind: re.compile(rf"(?i)\b(?:{'|'.join(words)})(?!\w)") for kind, words in _HEADINGS.items()}
 _NO_RULES = re.compile(
     r"^ *(```|~~~) *([\w-]*).*?^ *\1|<!--(?:(?!<!--).)*?-->|^\[[^\]\n]+\]: \S+$"
     rf"|^( *)\.\. code(?:-block)?:: (?:{'|'.join(_HEADINGS['shells'])})$(?:\n+\3 +[^\n]*)+",
@@ -329,8 +320,11 @@ def _concerning(lines: Sequence[str], changed: Collection[str], *, guide: bool) 
 def _concerns_changes(heading: str, guide: bool) -> bool | None:
     """Whether it says what a change has to be like; None: it does not tell."""
     if guide:
-        return False if _OF_WORK.search(heading) else bool(_OF_CHANGES.search(heading)) or None
-    return bool(_OF_RULES.search(heading)) or (False if _OF_COMMANDS.search(heading) else None)
+        is_rule = _OF["of_changes"].search(heading) or _OF["languages"].search(heading)
+        return False if _OF["of_work"].search(heading) else bool(is_rule) or None
+    return bool(_OF["rules"].search(heading)) or (
+        False if _OF["commands"].search(heading) else None
+    )
 
 
 def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -350,7 +344,7 @@ def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 def _is_foreign(heading: str, changed: Collection[str]) -> bool:
     """Whether a section with this heading cannot concern these files."""
-    if _TAKING_PART.search(heading.rstrip(" #:")):
+    if _OF["taking_part"].search(heading.rstrip(" #:")):
         return True
     named = [endings for name, endings in _LANGUAGES.items() if name in heading.split()]
     return bool(named) and not any(path.endswith(ends) for ends in named for path in changed)

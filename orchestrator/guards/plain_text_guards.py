@@ -10,14 +10,8 @@ from msgspec import Struct
 from orchestrator.data_directories import read_table
 from orchestrator.engine.text_guards import Detection, Place
 
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters; tabs and line ends stay
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction
-    "\u00ad\u115f\u1160\u180e\u200b\u2028\u2029\u2060-\u2064\u3164\ufeff\uffa0"  # no width
-    "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"  # tags and variations, which can carry text
-    # Joiners belong in many scripts and in emoji, but not beside ASCII.
-    "|(?<=[!-~])[\u200c\u200d]|[\u200c\u200d](?=[!-~])"
-)
+_TEXTS = read_table(__file__, "plain_text.yaml")
+_UNSEEN, _CODE, _ACTIVE = (re.compile(_TEXTS[name]) for name in ("unseen", "code", "active"))
 
 
 class InvisibleGuard:
@@ -32,15 +26,6 @@ class InvisibleGuard:
             return None
         shown, count = _UNSEEN.subn(lambda m: m.group().encode("unicode_escape").decode(), text)
         return Detection(f"invisible characters: {count}", shown) if count else None
-
-
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-# Only elements that load or link something when rendered; `List<T>` is code.
-_ACTIVE = re.compile(
-    r"!?\[[^\]\n]{0,300}\]\(\s{0,9}<?[a-z][a-z0-9+.-]{1,20}:"
-    r"|<(?:a|embed|form|iframe|img|link|meta|object|script|style|svg|video)\b[^<>]{0,2000}>",
-    re.IGNORECASE,
-)
 
 
 class MarkupGuard:

@@ -160,13 +160,13 @@ async def test_packs_go_to_the_finders_whom_they_concern_and_to_nobody_else(tmp_
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"a.py": "import sqlalchemy\n", "web/a.tsx": "export const a = 1\n",
+        ({"a.py": "import sqlalchemy\nx.where(y)\n", "web/a.tsx": "export const a = 1\n",
           "A.java": "class A {}\n"},
          {"python-async-and-orm", "typescript-react-and-prisma", "java-and-spring"}),
-        ({"a.py": "async def a(b):\n    await b\n",
-          "a.go": 'package a\n\nimport "net/http"\n\nvar _ = http.NoBody\n'},
+        ({"a.py": "async def a(b):\n    try: await b\n    finally: b.close()\n",
+          "a.go": 'package a\n\nimport "net/http"\n\nvar _ http.Request\n'},
          {"python-async-and-orm", "go-concurrency-and-errors", "http-apis"}),
-        ({"shop/migrations/0002_a.py": "from django.db import migrations\n",
+        ({"shop/migrations/0002_a.py": "from django.db import migrations\nx.update(y=1)\n",
           ".github/workflows/a.yml": "on: push\njobs: {a: {runs-on: x, steps: []}}\n"},
          {"python-async-and-orm", "sql-migrations", "ci-and-infrastructure"}),
         ({"a.py": "X = 'asynchronous'\n", "notes.sql": "SELECT 1;\n",
@@ -197,7 +197,7 @@ async def test_names_and_words_of_changed_files_choose_packs(
 async def test_a_pack_for_users_of_a_package_is_not_for_who_defines_it(
     tmp_path: Path, base: dict[str, str], word: str
 ) -> None:
-    files = {"a.py": f"USED = '{word}'\n"}
+    files = {"a.py": f"USED = '{word}'\nx.where(request).update()\n"}
     _, verdict = await one_agent(tmp_path / "own", base, files)
     assert given(verdict) == ()
     _, verdict = await one_agent(tmp_path / "used", {}, files)
@@ -211,7 +211,7 @@ async def test_a_manifest_of_blank_lines_and_one_that_is_a_submodule_name_no_pac
     repo = change(tmp_path, {"setup.cfg": "\n" * 300_000}, {"a.py": "USED = 'sqlalchemy'\n"})
     repo.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},package.json")
     repo.git("commit", "-m", "link")
-    repo.commit({"a.py": "USED = 'sqlalchemy.orm'\n"}, "change")
+    repo.commit({"a.py": "USED = 'sqlalchemy.orm'.join(x)\n"}, "change")
     model = ScriptedModel({"generalist": [reports()]})
     assert len(given(await review(repo, model, adjust=alone))) == 1
 
@@ -246,6 +246,14 @@ async def test_of_a_pack_only_items_are_sent_that_the_changed_files_use(tmp_path
     text, verdict = await one_agent(tmp_path / "2", base, hook)
     assert "## Hooks\nClean up.\n" in text
     assert "Words:" not in text
+    near = "export function a() {\n  const b = 1\n" + "  // more\n" * 9 + "  return round(b)\n}\n"
+    base |= {"a.js": f"{near}\nfunction c() {{\n  return d\n}}\n"}
+    base |= {path: text + "Calls: round\n" for path, text in pack("theirs", "*.js").items()}
+    for at, (old, new, chosen) in enumerate([("= 1", "= 2", True), ("d\n", "e\n", False)], 4):
+        head = {"a.js": base["a.js"].replace(old, new)}
+        text, verdict = await one_agent(tmp_path / str(at), base, head)
+        assert ("theirs" in given(verdict)) == chosen, "whether the changed function calls it"
+        assert "Calls:" not in text
     _, verdict = await one_agent(tmp_path / "3", base, {"tests/test_a.js": hook["a.js"]})
     assert given(verdict) == (), "a test chooses none"
 

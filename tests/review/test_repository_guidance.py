@@ -199,6 +199,11 @@ Tests
 -----
 
 Write some.
+
+Code formatting
+---------------
+
+Braces stand alone.
 """.replace("EXAMPLE", "let a = 1;\n" * 12)
 
 
@@ -237,6 +242,7 @@ async def test_sections_that_do_not_concern_the_change_are_left_out(
         "let a",
         "hidden",
         "it is",
+        "Braces",
     )
     assert not [part for part in (*never, *left_out) if part in text]
     assert one.why_not == "sections that do not concern the change are left out"

@@ -45,6 +45,13 @@ async def list_changed_functions(
     return ["", REST, *shown] if shown else []
 
 
+def changed_code(lines: list[str], part: NumberedFileDiff) -> Iterator[str]:
+    """The lines of a file's hunks, and those of the functions of head that they change."""
+    yield from (line.text for line in part.hunk_lines)
+    for first, last in _functions(lines, part):
+        yield from lines[first - 1 : last]
+
+
 def _functions(lines: list[str], part: NumberedFileDiff) -> Iterator[tuple[int, int]]:
     """First and last line of the functions in which lines are added or removed, each once."""
     end = at = 0

@@ -15,53 +15,64 @@ from diffchecks.check_io import decode_text
 from diffchecks.file_patterns import matches
 from orchestrator.catalog.effort import word_finder
 from orchestrator.catalog.playbook_steps import CHECKED, drop_mentions, keep_judgment
+from orchestrator.code_review.agents.changed_functions import changed_code
 from orchestrator.code_review.agents.effort_tiers import changed_lines
+from orchestrator.code_review.agents.reviewer_assignment import diffs_by_path
 from orchestrator.code_review.agents.uncalled_analyzers import find_tool
+from orchestrator.code_review.change.contents import split_lines
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of
 from orchestrator.code_review.tools.registry import ANALYZERS, TOOLS
+from orchestrator.data_directories import read_table
 from orchestrator.engine.types import AgentSpec, Skill, SkillScope
 
 MAX_PACKS = 3
 """Knowledge packs of one agent."""
 MAX_MANIFESTS = 50
 """That are read to tell which packages base defines."""
-_PACKAGE = re.compile(r"(?:(?:src|lib|python)/)?([^/]+)/__init__\.py")
-_RUBY = re.compile(r"(?:[^/]+/)?lib/(\w+)\.rb")
-_MANIFEST = re.compile(
-    r"(?:[^/]+/){0,2}(?:(?:package|composer)\.json|(?:Cargo|pyproject)\.toml|go\.mod|setup\.\w+)"
-)
-_NAMED = re.compile(r"""(?m)^[ \t]*(?:"?name"?\s*[=:]\s*|module\s+)(["']?)([\w@./-]+)\1,?\s*$""")
-_NAMESPACE = re.compile(r'(?m)^[ \t]*"(\w+)\\{2}[\w\\]*"\s*:')
+_TEXTS = {name: re.compile(text) for name, text in read_table(__file__, "packs.yaml").items()}
 _PART = re.compile(r"\w+")
-_ITEM = re.compile(r"(?m)^(?=## )")
-_WORDS = re.compile(r"(?m)^Words: (.+)\n?")
+_WORDS = _TEXTS["words"]
 LEAD_TOOLS = ("propose_plan",)
 """What they answer is in the lead's first message where a model leads."""
 
 
 class _Text(Struct, frozen=True):
-    """A changed file's text and its parts of words; ``own`` are packages that base defines."""
+    """A changed file.
+
+    Attributes:
+        near: its hunks, and the functions that they change.
+        parts: of the words of both texts.
+        own: packages that base defines.
+    """
 
     path: str
     text: str
+    near: str
     parts: frozenset[str]
     changed_lines: int
     own: Set[str]
 
-    def has(self, words: Collection[str]) -> bool:
-        """Whether one of these words is in it that names no package of base, or there are none.
+    def has(self, words: Collection[str], text: str) -> bool:
+        """Whether one of these words is in a text and names no package of base, or there are none.
 
-        A word such as ``.tf`` is the ending of a path.
+        A word such as ``.tf`` is the ending of the file's path, one such as ``/app/`` a part.
         """
         return not words or any(
             self.path.endswith(word)
             if word.startswith(".")
+            else word in f"/{self.path}"
+            if word.startswith("/")
             else self.parts.issuperset(_PART.findall(word))  # which takes less time
-            and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", self.text)
+            and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)
             for word in words
             if self.own.isdisjoint({word, re.split(r"[.(]", word)[0]})
         )
+
+    def concerns(self, item: str) -> bool:
+        """Whether it has one of each line of words of a pack's item."""
+        texts = {"Words": self.text, "Calls": self.near}
+        return all(self.has(words.split(), texts[kind]) for kind, words in _WORDS.findall(item))
 
 
 async def choose_packs(state: ReviewState) -> None:
@@ -92,46 +103,46 @@ async def choose_packs(state: ReviewState) -> None:
 async def _read_texts(state: ReviewState, packs: Iterable[Skill]) -> Mapping[str, _Text]:
     """Path → the text of each reviewed file that a pack can be for; tests choose none."""
     workspace, found = state.given.workspace, dict[str, _Text]()
-    own, patterns = await _own_packages(state), [one for pack in packs for one in pack.scope.files]
+    diffs, own = await diffs_by_path(state), await _own_packages(state)
+    patterns = [one for pack in packs for one in pack.scope.files]
     for file in workspace.change.files:
         blob, changed = file.new_blob or file.old_blob, len(file.added) + len(file.removed)
         chooses = matches(file.path, patterns) and kind_of(file.path) != "test"
         if blob and changed and chooses and not workspace.left_out(file):
             text = decode_text(await workspace.contents.read(blob))
-            found[file.path] = _Text(file.path, text, frozenset(_PART.findall(text)), changed, own)
+            near = "\n".join(changed_code(split_lines(text), diffs[file.path]))
+            parts = frozenset(_PART.findall(f"{text}\n{near}"))
+            found[file.path] = _Text(file.path, text, near, parts, changed, own)
     return found
 
 
 def _cut(pack: Skill, files: Mapping[str, _Text]) -> tuple[int, Skill] | None:
     """A pack with the items for these files, and their changed lines; None: it is for none.
 
-    An item may end in a line of words; then one of the files must have one.
+    An item, and what is above the first, may have lines of words; then one of the files must have
+    one of each.
     """
-    scope = pack.scope
-    having = [t for path, t in files.items() if matches(path, scope.files) and t.has(scope.words)]
-    title, *items = _ITEM.split(pack.text)
-    kept = [
-        _WORDS.sub("", item)
-        for item in items
-        if any(text.has("".join(_WORDS.findall(item)).split()) for text in having)
-    ]
+    scope, own = pack.scope, [one for path, one in files.items() if matches(path, pack.scope.files)]
+    title, *items = _TEXTS["item"].split(pack.text)
+    having = [one for one in own if one.has(scope.words, one.text) and one.concerns(title)]
+    kept = [_WORDS.sub("", item) for item in items if any(one.concerns(item) for one in having)]
     if not having or (items and not kept):
         return None
     lines = sum(text.changed_lines for text in having)
-    return lines, replace(pack, text="".join([title, *kept]).rstrip())
+    return lines, replace(pack, text="".join([_WORDS.sub("", title), *kept]).rstrip())
 
 
 async def _own_packages(state: ReviewState) -> Set[str]:
     """The packages that base defines: a pack is for those who import one, not for its authors."""
     contents = state.given.workspace.contents
     listed = await contents.regular("base")
-    own = {found[1] for path in listed if (found := _PACKAGE.fullmatch(path))}
-    files = {found[1] for path in listed if (found := _RUBY.fullmatch(path))}
+    own = {found[1] for path in listed if (found := _TEXTS["package"].fullmatch(path))}
+    files = {found[1] for path in listed if (found := _TEXTS["ruby"].fullmatch(path))}
     modules = {"".join(map(str.capitalize, name.split("_"))) for name in files}
-    for path in islice(filter(_MANIFEST.fullmatch, listed), MAX_MANIFESTS):
+    for path in islice(filter(_TEXTS["manifest"].fullmatch, listed), MAX_MANIFESTS):
         text = decode_text(await contents.read(listed[path]))
-        modules.update(_NAMESPACE.findall(text))
-        for _, name in _NAMED.findall(text):
+        modules.update(_TEXTS["namespace"].findall(text))
+        for _, name in _TEXTS["named"].findall(text):
             own |= {name, *name.split("/")}
     return modules.union(files, map(str.casefold, own))
 

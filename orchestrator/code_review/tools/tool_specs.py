@@ -22,11 +22,6 @@ def make_spec(name: str, figures: Mapping[str, object] = NO_FIGURES, **more: Any
     for figure, value in figures.items():
         text = text.replace(f"{{{figure}}}", f"{value}")
     tool = json.loads(text)
-    schema = {
-        "type": "object",
-        "properties": tool.get("properties", {}),
-        "additionalProperties": False,
-    }
-    if "required" in tool:
-        schema["required"] = tool["required"]
-    return ToolSpec(name, tool["about"], schema, **more)
+    about = tool.pop("about")
+    schema = {"type": "object", "properties": {}, "additionalProperties": False, **tool}
+    return ToolSpec(name, about, schema, **more)
