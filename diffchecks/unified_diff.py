@@ -13,7 +13,7 @@ from typing import NoReturn
 from msgspec import Struct, field
 
 from diffchecks import shorten
-from diffchecks.data_files import read_yaml
+from diffchecks.data_files import read_patterns, read_yaml
 from diffchecks.jobs import Status
 from diffchecks.safe_paths import unsafe_path_reason
 from diffchecks.skipped_files import LINK, SUBMODULE
@@ -141,15 +141,10 @@ class FilePatch(Struct):
 MAX_LINE = 1_000_000  # larger line numbers are nobody's source code
 
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(?: .*)?")
-_OPENING = re.compile(
-    rb"From |commit |tag |[A-Z][A-Za-z-]*: |# |diff |=== |====|--- |\*\*\* |Only in |Binary |@@"
-)
+_TEXTS = read_patterns("unified_diff")
+_OPENING, _EXTENDED = (re.compile(one.pattern.encode()) for one in _TEXTS.values())
 _PREAMBLE = re.compile(rb"(?:From|commit) [0-9a-f]{7,}(?: .*)?|-- ")
 _BETWEEN = re.compile(rb"(?:diff (?:-|[a-z])|Index: |=== ).*|={20,}|")
-_EXTENDED = re.compile(
-    rb"(old mode|new mode|deleted file mode|new file mode|copy from|copy to|rename from|rename to"
-    rb"|similarity index|dissimilarity index|index) (.+)"
-)
 _NEVER = re.compile(rb"\t(?:1970-01-01|1969-12-31) ")
 _BINARY = re.compile(rb"Binary files (.+) and (.+) differ")
 _BASE85 = re.compile(rb"[A-Za-z][0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]+")

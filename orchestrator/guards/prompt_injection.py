@@ -25,13 +25,9 @@ _UNSEEN = re.compile(
 )
 _SPACE = re.compile(r"[\s*_>|\"`]+")
 _END = re.compile(r"[.!?;。！？]\s")
-# Where an imperative begins: a sentence or line does, or a word comes before that makes it one.
-_BEGIN = re.compile(
-    r"(?:\A|\n|[^\w\s'’]\s?"
-    r"|\b(?:please|now|just|then|always|must|shall|should|you (?:will|to|are to))\s)\Z"
-)
 _DATA = read_table(__file__, "injection_phrases.yaml")
 _MARKS = re.compile("|".join(_DATA["marks"]), re.MULTILINE)
+_BEGIN = re.compile(_DATA["begin"])
 
 
 def _any(words: Iterable[str]) -> str:

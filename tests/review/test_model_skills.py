@@ -169,7 +169,7 @@ async def test_packs_go_to_the_finders_whom_they_concern_and_to_nobody_else(tmp_
         ({"shop/migrations/0002_a.py": "from django.db import migrations\nx.update(y=1)\n",
           ".github/workflows/a.yml": "on: push\njobs: {a: {runs-on: x, steps: []}}\n"},
          {"python-async-and-orm", "sql-migrations", "ci-and-infrastructure"}),
-        ({"a.py": "X = 'asynchronous'\n", "notes.sql": "SELECT 1;\n",
+        ({"a.py": "X = 'asynchronous'\n# As in django.\nx.update(y=1)\n", "notes.sql": "SELECT 1;\n",
           "i18n/en.yaml": "title: Shop\nmodule: a resource\n", "README.md": "# import sqlalchemy\n"}, set()),
     ],
 )  # fmt: skip
@@ -197,7 +197,7 @@ async def test_names_and_words_of_changed_files_choose_packs(
 async def test_a_pack_for_users_of_a_package_is_not_for_who_defines_it(
     tmp_path: Path, base: dict[str, str], word: str
 ) -> None:
-    files = {"a.py": f"USED = '{word}'\nx.where(request).update()\n"}
+    files = {"a.py": f'"""\nimport {word}\n"""\nx.where(request).update()\n'}
     _, verdict = await one_agent(tmp_path / "own", base, files)
     assert given(verdict) == ()
     _, verdict = await one_agent(tmp_path / "used", {}, files)
@@ -208,10 +208,10 @@ async def test_a_pack_for_users_of_a_package_is_not_for_who_defines_it(
 async def test_a_manifest_of_blank_lines_and_one_that_is_a_submodule_name_no_package(
     tmp_path: Path,
 ) -> None:
-    repo = change(tmp_path, {"setup.cfg": "\n" * 300_000}, {"a.py": "USED = 'sqlalchemy'\n"})
+    repo = change(tmp_path, {"setup.cfg": "\n" * 300_000}, {"a.py": "import sqlalchemy\n"})
     repo.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},package.json")
     repo.git("commit", "-m", "link")
-    repo.commit({"a.py": "USED = 'sqlalchemy.orm'.join(x)\n"}, "change")
+    repo.commit({"a.py": "import sqlalchemy.orm\nx.join(y)\n"}, "change")
     model = ScriptedModel({"generalist": [reports()]})
     assert len(given(await review(repo, model, adjust=alone))) == 1
 

@@ -71,7 +71,8 @@ class _Text(Struct, frozen=True):
 
     def concerns(self, item: str) -> bool:
         """Whether it has one of each line of words of a pack's item."""
-        texts = {"Words": self.text, "Calls": self.near}
+        imports = "\n".join(_TEXTS["imports"].findall(self.text))
+        texts = {"Words": self.text, "Imports": imports, "Calls": self.near}
         return all(self.has(words.split(), texts[kind]) for kind, words in _WORDS.findall(item))
 
 
