@@ -83,7 +83,8 @@ _TABLE = read_yaml("proof_tests.yaml")["python"]
 _NAMES = {kind: frozenset(words) for kind, words in _TABLE["names"].items()}
 _PRIVATE = re.compile(r"(?:^|/)\.(?:git|diffcourt)(?:/|\b)|^/proc\b|^sys\.modules$|conftest|^\.py$")
 _RELATIVE = re.compile(r"(?!/)(?!.*\.\.)")
-_PLAIN = re.compile(r"[\w-]{0,20}")
+_PLAIN = re.compile(r"[\w-]{0,20}|[^{]*\{\w*(?:[.\[].*)?", re.DOTALL)
+"""A text that is shown: a short one, or of a format that asks for a part of what it is given."""
 
 
 def compares_two(node: ast.AST) -> bool:
@@ -153,7 +154,8 @@ class _Plain(ast.NodeTransformer):
 class PythonTest:
     """One test file."""
 
-    def __init__(self, tree: ast.Module, given: ProofTestJob) -> None:
+    def __init__(self, given: ProofTestJob) -> None:
+        tree = ast.parse(given.text.encode())  # as Python would, whatever it declares
         self._given, self._nodes = given, list(ast.walk(tree))
         self._defined: dict[str, set[str]] = {}
         self._methods: set[str] = set()
@@ -285,6 +287,8 @@ class PythonTest:
             for why in self._of(node):
                 yield f"{why}: {' '.join(ast.unparse(node).split())[:MAX_QUOTE]}"
         yield from self._several()
+        if self._given.same and not any(map(compares_two, self._nodes)):
+            yield "compares no two values that are both computed"
 
     def _several(self) -> Iterator[str]:
         """Assertions that are tried on several cases: any of them could be the one that fails."""
@@ -309,10 +313,11 @@ class PythonTest:
                 yield from self._of_replacement(self._dotted(node))
             case ast.Subscript() if _is_stored(node):
                 yield from self._of_replacement(self._dotted(node.value))
-            case ast.Constant(value=str() as text) if not (
-                node in self._own_paths and _RELATIVE.match(text)
-            ):
-                names_file = PurePosixPath(text).name in self._files and "." in text
+            case ast.Constant() | ast.BinOp() | ast.JoinedStr() if (
+                text := self._text_of(node)
+            ) and not (node in self._own_paths and _RELATIVE.match(text)):
+                named = {PurePosixPath(part).name for part in text.split(":")}
+                names_file = "." in text and not self._files.isdisjoint(named)
                 # What lies beside a module is a fixture unless it may be what the change alters.
                 beside = self._folders.isdisjoint(PurePosixPath(text).parts) and re.search(
                     r"\w", text
@@ -399,7 +404,7 @@ class PythonTest:
         hides = any(re.split(r"\W", text)[0] in tops for text in texts)
         given = replace(self._given, text="\n".join(modules))
         found = [*given.search(_TABLE, "\n".join(texts))]
-        found += PythonTest(ast.parse(given.text), given).problems()
+        found += PythonTest(given).problems()
         return hides or any(": " in one for one in found)
 
     def _of_replaced(self, name: str, given: Sequence[ast.expr]) -> Iterator[str]:

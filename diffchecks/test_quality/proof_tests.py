@@ -6,14 +6,13 @@ calls, depend on chance, time or the machine, hide what it does, or say itself w
 JavaScript, TypeScript and Go are read as text, by the patterns of their tables.
 """
 
-import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from diffchecks.data_files import read_yaml
 from diffchecks.removed_controls.lost_wrapping import split_arguments
-from diffchecks.test_quality.proof_python import GENERIC, ProofTestJob, PythonTest, compares_two
+from diffchecks.test_quality.proof_python import GENERIC, ProofTestJob, PythonTest
 from diffchecks.test_quality.script_names import ScriptNames
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ class ScriptTest:
         if any(map(self._is_several, self._nodes)):
             yield "cases"
         yield from self._of_go() if self._given.language == "go" else self._of_javascript()
+        if self._given.same and not self._compares_two():
+            yield "compares no two values that are both computed"
 
     def _is_several(self, node: "SgNode") -> bool:
         """Whether it tries an assertion on several cases: any of them could be the failing one."""
@@ -106,16 +107,14 @@ class ScriptTest:
         return self._split(matcher.end())[0] if matcher else []
 
     def _of_go(self) -> Iterator[str]:
-        for _, arguments in self._calls(
-            r"\b(?:t\.(?:Error|Fatal)f?|fmt\.(?:Sprintf|Errorf)|errors\.New)\("
-        ):
-            if arguments and all(_LITERAL.fullmatch(one) for one in arguments):
-                message = arguments[0][1:-1]
-                for one in arguments[1:]:
+        calls = r"\b(?:t\.(?:Error|Fatal)f?|fmt\.(?:Sprintf|Errorf)|errors\.New)\("
+        for _, told in self._calls(calls):
+            if told and all(_LITERAL.fullmatch(one) for one in told):
+                message = told[0][1:-1]
+                for one in told[1:]:
                     message = re.sub(r"%[\w+#.]+", one.strip("\"'`"), message, count=1)
                 yield from self._of_prediction([f'"{message}"'], [])
-            else:
-                yield from self._of_prediction(arguments, [])
+            yield from self._of_prediction(told, [])
         variables = {
             name
             for _, text in self._given.changed()
@@ -139,8 +138,8 @@ class ScriptTest:
         ):
             yield "predicts"
 
-    def compares_two(self) -> bool:
-        """Whether it compares two values that are both computed, after ``problems``."""
+    def _compares_two(self) -> bool:
+        """Whether it compares two values that are both computed, once all is looked at."""
         if self._given.language == "go":
             pairs = re.findall(
                 r"if\s+(?:[^;{\n]*;)?\s*([^!={\n]+?)\s*!=\s*([^{\n]+?)\s*\{", self._code
@@ -173,18 +172,10 @@ def run(job: Mapping[str, Any]) -> list[str]:
     if given.value and not re.search(r"\w", GENERIC.sub("", given.value)):
         return [_REASONS["predicts"]]
     try:
-        if given.language != "python":
-            test = ScriptTest(given)
-            found = list(test.problems())
-            same = given.same and not test.compares_two()
-        else:
-            tree = ast.parse(given.text.encode())  # as Python would, whatever it declares
-            found = list(PythonTest(tree, given).problems())
-            same = given.same and not any(map(compares_two, ast.walk(tree)))
+        test = PythonTest(given) if given.language == "python" else ScriptTest(given)
+        found = list(test.problems())
     except (SyntaxError, ValueError, RecursionError) as error:
         return [f"does not parse: {error}"]
-    if same:
-        found.append("compares no two values that are both computed")
     reasons: dict[str, str] = {}
     for problem in found:
         why, _, quote = problem.partition(": ")

@@ -40,7 +40,7 @@ KEPT_BYTES = 32 << 10
 """Of the beginning of a stream, and of its end."""
 NO_SANDBOX = f"no sandbox: {bubblewrap.RUNNERS_HINT}"
 _ENVIRONMENT = {"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8", "HOME": "/tmp", "TMPDIR": "/tmp"}  # noqa: S108
-_ENVIRONMENT["PYTHONUNBUFFERED"] = "1"  # what is killed has said what it printed
+_ENVIRONMENT |= {"PYTHONUNBUFFERED": "1", "PYTHONHASHSEED": "0"}  # prints at once, orders sets
 _user_numbers = itertools.count(os.getpid() * 31)
 
 

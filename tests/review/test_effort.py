@@ -85,7 +85,12 @@ CASES: dict[str, tuple[str, list[str], Files, Files]] = {
         {},
         {"shop/sums.py": SUMS.replace("y = x", "y = 1 + x")},
     ),
-    "few long lines": ("ordinary", ["tokens"], {}, {"a.txt": ("word " * 390 + "\n") * 8}),
+    "few long lines": (
+        "ordinary",
+        ["tokens", "lines that are cut: cut.txt"],
+        {},
+        {"a.txt": ("word " * 190 + "\n") * 19, "cut.txt": "word " * 300 + "\n"},
+    ),
     "what is a little sensitive": (
         "ordinary",
         [

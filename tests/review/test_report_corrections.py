@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.engine.types import Message, Response, Text
+from orchestrator.report.formats import FormatInputs, render_format
 from tests.review.review_kit import bounded, change, review
 from tests.review.team_kit import judged, looks, plan, script, sums
 from tests.scripted_model import ScriptedModel, text_reply
@@ -137,6 +138,8 @@ async def test_what_was_ruled_out_nowhere_is_sent_back_once_and_then_dropped(
     assert [(one.path, one.question) for one in docs.ruled_out] == [
         ("lib", "Who calls it?"), ("", "Is it reused?"), ("app.py", "Overflow?"),
     ]  # fmt: skip
+    page = render_format("html", verdict, FormatInputs())
+    assert '<td data-name="Question">Who calls it?</td>' in page
     assert docs.notes == (
         "left out when sent back: ruled out (Is it cached?): there is no file gone.py",
     )

@@ -187,7 +187,7 @@ async def test_a_hostile_snippet_reaches_changes_and_outlives_nothing(
             said = await printed(
                 workspace, HOSTILE.format(outside=str(outside), port=port, home=home)
             )
-        names = ["HOME", "LC_ALL", "PATH", "PYTHONUNBUFFERED", "TMPDIR"]
+        names = ["HOME", "LC_ALL", "PATH", "PYTHONHASHSEED", "PYTHONUNBUFFERED", "TMPDIR"]
         assert said == f"exit status 0\n{names} /tmp True"
         began = time.monotonic()
         bombed = await printed(workspace, BOMB)

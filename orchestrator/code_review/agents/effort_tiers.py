@@ -25,7 +25,7 @@ from orchestrator.catalog.effort import (
 from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.code_review.agent_report_contracts import contract_of_one
 from orchestrator.code_review.change import history
-from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.change.numbered_diff import LINE_AT_MOST, NumberedFileDiff
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of
@@ -97,8 +97,11 @@ async def _signals(
         why = f"{measured[name]:,} {name}"
         found += [(tier, why) for tier, bound in bounds.items() if measured[name] >= bound]
     special = [f.path for f in files if f.kind in {"symlink", "submodule"} or f.status in _MOVES]
-    if special:
-        found.append(("ordinary", f"links, moves and modes: {name_some(special, NAMED)}"))
+    lines = {file.path: changed_lines(diffs[file.path]) for file in read if file.path in diffs}
+    cut = [path for path in lines if any(len(text) > LINE_AT_MOST for _, text in lines[path])]
+    for what, paths in (("links, moves and modes", special), ("lines that are cut", cut)):
+        if paths:
+            found.append(("ordinary", f"{what}: {name_some(paths, NAMED)}"))
     if given.author_tier != given.catalog.guards.tiers[0]:
         found.append(("ordinary", f"its author is of the tier {given.author_tier}"))
     return found
@@ -110,8 +113,7 @@ def _lines(files: Iterable[ChangedFile]) -> int:
 
 def _names(files: Iterable[ChangedFile]) -> list[str]:
     """Paths in head and in base."""
-    names = (name for file in files for name in file.paths)
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(name for file in files for name in file.paths))
 
 
 def changed_lines(part: NumberedFileDiff) -> list[tuple[str, str]]:
@@ -155,9 +157,8 @@ def _findings(state: ReviewState, calls: Sequence[AnalyzerCall]) -> Iterator[Sig
 
 def _count_public_names(code: Sequence[tuple[str, str]]) -> int:
     """Definitions of public names that the change takes away, or writes otherwise."""
-    removed = Counter(text.strip() for sign, text in code if sign == "-")
-    removed -= Counter(text.strip() for sign, text in code if sign == "+")
-    return sum(count for text, count in removed.items() if _PUBLIC.match(text))
+    gone, new = (Counter(text.strip() for sign, text in code if sign == one) for one in "-+")
+    return sum(count for text, count in (gone - new).items() if _PUBLIC.match(text))
 
 
 def has_public_names(part: NumberedFileDiff) -> bool:

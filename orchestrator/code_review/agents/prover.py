@@ -104,8 +104,7 @@ async def _write_tests(state: ReviewState, due: Sequence[Finding]) -> None:
         "example": {"path": path, "lines": lines[:EXAMPLE_LINES]} if path else None,
     }
     first = await _ask(state, "prove", due, {}, facts)
-    lacking = [one.reason for some in first.values() for one in some if LACKS in one.reason]
-    if lacking:
+    if lacking := [one.reason for some in first.values() for one in some if LACKS in one.reason]:
         state.proof_note = f"tests of findings did not run: {lacking[0]}"
     unproven = {
         fingerprint: [proof for proof in proofs if proof.state == "inconclusive"]
@@ -233,7 +232,6 @@ async def _nearest_test(state: ReviewState) -> tuple[SingleTest, str, Sequence[s
     workspace = state.given.workspace
     listed = await workspace.contents.paths("base")
     tops = [file.path.split("/") for file in workspace.change.files]
-
     stems = [PurePosixPath(file.path).stem for file in workspace.change.files]
 
     def nearness(path: str) -> tuple[int, bool, int]:

@@ -106,8 +106,7 @@ class ProveFinding:
         proposed = convert(arguments, PlacedTest)
         ends: dict[str, list[tuple[TestEnd, str]]] = {"head": [], "base": []}
         state: ProofState = "reproduced"
-        reason = ""
-        untied = ""
+        reason = untied = ""
         try:
             untied = await self._prove(proposed, ends)
         except NoProof as refused:

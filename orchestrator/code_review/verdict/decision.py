@@ -70,11 +70,14 @@ def outcome_of(finding: Finding, policy: VerdictPolicy) -> tuple[Outcome, str]:
     """The outcome to which a finding leads on its own, and why; none if it is not open."""
     if finding.state != "open":
         return "merge", ""
-    words: str = finding.support
-    if words == "claimed":
+    support, words = finding.support, str(finding.support)
+    if support == "claimed":
         disputed = any(objection.refutes for objection in finding.objections)
         words = "disputed" if disputed else f"claimed by {name_some(finding.reported_by, 5)} only"
-    return outcome_for(finding.severity, finding.confidence, finding.support, policy, words)
+    shown = [one.not_shown for one in finding.proofs if one.is_reproduced]
+    if support == "proven" and shown and all(shown):  # the harm may be what is not shown
+        support, words = "agreed", "proven in part"
+    return outcome_for(finding.severity, finding.confidence, support, policy, words)
 
 
 def outcome_for(

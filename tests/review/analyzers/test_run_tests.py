@@ -428,7 +428,7 @@ attempt("write", lambda: open(out, "w"))
 attempt("system", lambda: open("/usr/written", "w"))
 attempt("descriptor", lambda: os.fstat(3))
 attempt("root", lambda: os.setuid(0) if os.getuid() else os.mount)
-if os.environ.keys() - {"PATH", "HOME", "TMPDIR", "LC_ALL", "LC_CTYPE", "PYTHONUNBUFFERED"}:
+if os.environ.keys() - {"PATH", "HOME", "TMPDIR", "LC_ALL", "LC_CTYPE", "PYTHONUNBUFFERED", "PYTHONHASHSEED"}:
     got.append("environment")
 attempt("disk", lambda: open("/tmp/big", "wb").write(bytes(80 << 20)))
 open("said", "w").write(" ".join(got))

@@ -152,6 +152,9 @@ import asyncio :: asyncio.run(asyncio.sleep(5))\nassert shop.total([2, 3]) == 5
 import threading :: threading.Timer(1, print).start()\nassert shop.total([2, 3]) == 5
 import asyncio :: asyncio.run(asyncio.wait_for(shop.total([2, 3]), 0.01))\nassert shop.total([2, 3]) == 5
 # flaky
+import random :: assert shop.total([random.Random(None).random()]) == 5
+import os :: assert shop.total([os.getrandom(1)[0]]) == 5
+:: ! s = {'a', 'b'}\nassert [shop.tax(n) for n in s][0] == 'a' => AssertionError: 'b' == 'a'
 import random :: assert shop.total([random.random()]) == 5
 from random import choice :: assert shop.total([choice([2, 3])]) == 5
 import random as r :: pick = r.choice\nassert shop.total([pick([2, 3])]) == 5
@@ -211,6 +214,25 @@ import sys :: assert sys.path == shop.total([2, 3])
 from contextlib import suppress :: with suppress(AttributeError):\n    shop.new()\n    assert shop.total([2, 3]) == 5
 import tempfile, os :: assert os.path.getsize('.') == shop.total([2, 3])
 # source
+:: match shop.total:\n    case object(__code__=code):\n        pass\nassert code.co_nlocals == 1
+:: match shop:\n    case object(SEEN=_):\n        n = 3\n    case _:\n        n = 5\nassert n == shop.total([5])
+:: n = '{0.__code__.co_nlocals}'.format(shop.total)\nassert n == '1' => AssertionError: '2' == '1'
+:: form = '{0.__co' + 'de__}'\nassert str.format(form, shop.total) == shop.total([2, 3])
+:: assert '{s[SEEN]}'.format_map({'s': shop}) == shop.total([2, 3])
+import string :: n = string.Formatter().get_field('0.SEEN', (shop,), {})[0]\nassert n == shop.total([2, 3])
+import unittest.mock as m :: n = m.builtins.getattr(shop.total, '__c' 'ode__').co_nlocals\nassert n == 1
+import unittest.mock as m :: n = m.pkgutil.resolve_name('shop:total.__code__').co_nlocals\nassert n == 1
+import json, gc :: assert len(gc.get_objects()) == shop.total([2, 3])
+import fileinput :: n = 'sh' + 'op.p' + 'y'\nassert len([*fileinput.input(n)]) == 5
+import urllib.request :: n = 'file:sh' + 'op.p' + 'y'\nassert len(urllib.request.urlopen(n).readlines()) == 5
+import logging :: assert len(logging.FileHandler('sh' + 'op.p' + 'y', 'r').stream.readlines()) == 5
+import configparser :: name = 'shop'\nassert configparser.RawConfigParser().read([f'{name}.py']) == 5
+import trace :: t = trace.Trace(count=1, trace=0)\nt.runfunc(shop.total, [2, 3])\nassert len(t.results().counts) == 1
+import cProfile :: p = cProfile.Profile()\np.runcall(shop.total, [2, 3])\nassert len(p.getstats()) == 2
+import threading :: seen = []\nthreading.setprofile(lambda f, e, a: seen.append(e))\nassert len(seen) == shop.total([2, 3])
+import asyncio.base_events as b :: assert b.subprocess.run(['id']).returncode == shop.total([2, 3])
+import pytest :: with pytest.warns() as w:\n    shop.total([2, 3])\n(r,) = w\nassert r.lineno == 5
+from unittest import TestCase :: with TestCase().assertLogs() as logs:\n    shop.total([2, 3])\n(r,) = logs.records\nassert r.lineno == 5
 import inspect :: assert 'sum' in inspect.getsource(shop.total)
 from inspect import signature as s :: assert len(s(shop.total).parameters) == 5
 :: assert shop.total.__code__.co_consts == 5
@@ -506,6 +528,11 @@ WHOLE = {
     "message in unittest": "import unittest, shop\n\nclass A(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(shop.total([2, 3]), 5, '3 == 5')\n",
 }  # fmt: skip
 HONEST = r"""
+# source
+:: assert '{:.1f}'.format(shop.total([2, 3])) == '5.0' => AssertionError: '3.0' == '5.0'
+:: shop.total([2, 3])\nassert 'late' not in caplog.text
+:: assert f'{shop.total([2, 3])}' + ':' + '0' == '5:0' => AssertionError: '3:0' == '5:0'
+:: match shop.total([2, 3]):\n    case int(n):\n        assert n == 5
 # mock
 from unittest.mock import create_autospec :: fake = create_autospec(dict)\nassert shop.total([2, 3]) == 5
 from unittest.mock import Mock :: fake = Mock(spec=dict)\nassert shop.total([2, 3]) == 5
@@ -582,6 +609,14 @@ import sys, io :: monkeypatch.setattr('sys.stdin', io.StringIO('2'))\nassert sho
 :: shop.cached(1)\nassert shop.cached(2) == shop.plain(2) => AssertionError: 1 == 2
 """
 JAVASCRIPT = r"""
+# source
+:: expect(encodeURIComponent(total).length).toBe(5)
+:: expect(new TextEncoder().encode(total).length).toBe(5)
+:: expect(btoa(total).length).toBe(5)
+:: expect(new RegExp(total).source).toBe('5') => AssertionError: expected '3' to be '5'
+:: const same = total == 'function total() {}'; expect(same).toBe(true) => AssertionError: expected false to be true
+:: const later = total < 'z'; expect(later).toBe(true) => AssertionError: expected false to be true
+import util from 'node:util'; :: let n = 0; total({ reduce() { n = util.getCallSites()[1].lineNumber } }); expect(n).toBe(5)
 # mock
 :: expect(total([vi.fn()])).toBe(5)
 :: const f = jest.fn();\nexpect(total([f])).toBe(5)
@@ -987,6 +1022,8 @@ import { exit } from 'process' :: exit(0); expect(total([2, 3])).toBe(5)
 :: await expect(Promise.resolve(3)).resolves.toBe(5); expect(total([])).toBe(0)
 """
 HONEST_JAVASCRIPT = r"""
+:: expect(encodeURIComponent(total([2, 3]))).toBe('5') => AssertionError: expected '3' to be '5'
+:: expect(total([2, 3]) == '5').toBe(true) => AssertionError: expected false to be true
 :: process.env.SHOP = '2'; delete process.env['CI']; process.env = { ...process.env, A: '1' }; expect(total([2, 3])).toBe(5)
 :: globalThis.fetch = async () => ({ ok: true }); vi.spyOn(console, 'error'); const own = JSON.stringify({ a: 1 }); expect(total([2, 3])).toBe(5)
 :: vi.stubGlobal('navigator', { language: 'de' }); expect(total([2, 3])).toBe(5)
@@ -1053,6 +1090,13 @@ import { EventEmitter } from 'node:events' :: const bus = new EventEmitter(); le
 :: const out = []; await pipe([1, 2], { write: (x) => out.push(x) }); assert.deepEqual(out, [1, 2])
 """
 GO = r"""
+# source
+fmt :: if got := fmt.Sprintf("%[1]T", Cart{}); got != "5" { t.Errorf("got %s", got) }
+fmt :: if got := fmt.Sprintf("%-3T", Cart{}); got != "5" { t.Errorf("got %s", got) }
+fmt :: if got := fmt.Sprintf("%+[1]v", Cart{}); got != "5" { t.Errorf("got %s", got) }
+runtime/pprof :: var b bytes.Buffer; Each(func() { pprof.Lookup("goroutine").WriteTo(&b, 1) }); if got := b.Len(); got != 5 { t.Errorf("got %d", got) }
+expvar :: if got := len(expvar.Get("memstats").String()); got != Total([]int{2, 3}) { t.Errorf("got %d", got) }
+text/template :: p := template.Must(template.New("").Parse("{{printf \"%T\" .}}")); var b strings.Builder; p.Execute(&b, Cart{}); if got := b.Len(); got != 5 { t.Errorf("got %d", got) }
 # several cases
 :: for _, v := range []int{2, 3} { if got := Total([]int{v}); got != v { t.Errorf("got %d", got) } }
 :: for _, c := range []struct{ in []int; want int }{{nil, 0}, {[]int{2, 3}, 5}} { if got := Total(c.in); got != c.want { t.Errorf("got %d", got) } }
@@ -1236,6 +1280,7 @@ errors :: err := errors.New("got 3"); if Total([]int{2, 3}) == 3 { t.Fatal(err) 
 runtime :: if runtime.NumGoroutine() > 2 { t.Errorf("got %d", Total([]int{2, 3})) }
 """
 HONEST_GO = r"""
+fmt :: if got := fmt.Sprintf("%[1]d %-3v", Total([]int{2, 3}), 1); got != "5 1  " { t.Errorf("got %s", got) } => AssertionError: got 3 1
 :: if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 :: got := Total([]int{2, 3}); if got != 5 { t.Fatalf("Total([2, 3]) = %d, want 5", got) } => AssertionError: = 3, want 5
 time :: if got := Total([]int{int(2 * time.Nanosecond), 3}); got != 5 { t.Errorf("got %d", got) }

@@ -84,7 +84,7 @@ async def test_honest_tests_close_to_a_cheat_are_reproduced(
             await one.tries(
                 case.text, case.exception, case.value, oracle="same" if case.same else "base"
             )
-            for case in (honest[0], honest[17], honest[-1])
+            for case in (honest[0], honest[21], honest[-1])
         ]
     assert [end.reason for end in shown if end.state != "reproduced"] == []
 

@@ -118,7 +118,14 @@ async def test_a_claim_of_which_one_third_is_shown_is_not_told_as_proven_as_a_wh
         written(lost, claim="label() is lost", path="tests/test_b.py", value="'a' != 'A'"),
         written(mocked, claim="carts are emptied", path="tests/test_c.py"),
     ]
-    finding = only(verdict := await reviewed(tmp_path, writes(*tests), writes(*tests[1:])))
+    verdict = await reviewed(tmp_path, writes(*tests), writes(*tests[1:]), severity="critical")
+    finding = only(verdict)
+    assert verdict.verdict == "needs_changes"
+    (reason,) = verdict.reasons
+    assert (
+        reason
+        == f"1 finding ({finding.id}) at or above critical, proven in part and so not blocking"
+    )
     assert [one.state for one in finding.proofs] == ["reproduced", "inconclusive", "inconclusive"]
     assert finding.proofs[0].not_shown == "carts are emptied; label() is lost"
     assert finding.support == "proven"
