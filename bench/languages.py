@@ -3,10 +3,11 @@
     python bench/languages.py [--misses]
 
 The pairs of the tests' tables, each a file with a defect and a twin that does the same without it:
-all files with a defect are one change, all twins are another, and each is reviewed whole. A defect
-is found when its file has a finding, or one of several files names it. A second table follows request data: of each class and
-language, what is found directly, behind an alias and in a wrapper. A false alarm is a finding of security in a twin, or one of a
-rule that its defect has. ``bench/web_applications.py`` measures Python's data flow.
+all files with a defect are one change, all twins are another, and each is reviewed whole.
+Dependencies are in changes of their own. A defect is found when its file has a finding, or one of
+several files names it. A second table follows request data: of each class and language, what is
+found directly, behind an alias and in a wrapper. A false alarm is a finding of security in a twin,
+or one of a rule that its defect has. ``bench/web_applications.py`` measures Python's data flow.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -82,12 +84,27 @@ def place(pair: Planted, number: int, path: str) -> str:
     return f"{pair.language.replace(', ', '-')}/{number}/{path}"
 
 
-def review(folder: Path, pairs: list[Planted], side: str) -> dict[int, set[str]]:
+def changes_of(pairs: list[Planted]) -> Iterator[list[int]]:
+    """The pairs of each change: one that has all but dependencies, of which each kind is there once.
+
+    A package that is new in several manifests is one finding.
+    """
+    later: dict[str, list[int]] = defaultdict(list)
+    for number, pair in enumerate(pairs):
+        if pair.language == "dependencies":
+            later[pair.what.partition(" in ")[0]].append(number)
+    seen = {number for numbers in later.values() for number in numbers}
+    yield [number for number in range(len(pairs)) if number not in seen]
+    for numbers in zip_longest(*later.values()):
+        yield [number for number in numbers if number is not None]
+
+
+def review(folder: Path, pairs: Mapping[int, Planted], side: str) -> dict[int, set[str]]:
     """The rules of the findings in the files of each pair that has any."""
     base: dict[str, str] = {}
     head: dict[str, str] = {}
     owner: dict[str, int] = {}
-    for number, pair in enumerate(pairs):
+    for number, pair in pairs.items():
         files = pair.bad if side == "bad" else pair.good
         base |= {place(pair, number, path): text for path, text in pair.base.items()}
         head |= {place(pair, number, path): text for path, text in files.items()}
@@ -137,7 +154,11 @@ def main() -> None:
     listed = parser.parse_args().misses
     pairs = list(planted())
     with tempfile.TemporaryDirectory() as folder:
-        bad, good = (review(Path(folder) / side, pairs, side) for side in ("bad", "good"))
+        bad, good = dict[int, set[str]](), dict[int, set[str]]()
+        for count, numbers in enumerate(changes_of(pairs)):
+            some = {number: pairs[number] for number in numbers}
+            bad |= review(Path(folder) / f"bad-{count}", some, "bad")
+            good |= review(Path(folder) / f"good-{count}", some, "good")
         flow_table(Path(folder) / "flows")
     false = {
         n: rules for n, twin in good.items() if (rules := false_alarms(bad.get(n, set()), twin))
