@@ -47,8 +47,8 @@ def run(job: DependenciesJob) -> CheckReply:
         try:
             head = Source(path, read(job.head_root, path, MAX_LOCK_FILE))
             if is_build_script(path):
-                before = read_if_possible(job.base_root, old) if old else b""
-                reply.findings.extend(find_build_code(head, added, before))
+                text = read_if_possible(job.base_root, old) if old else b""
+                reply.findings.extend(find_build_code(head, added, text))
             elif is_lock_file(path):
                 found, now_locked = _compare_lock_files(job, old, head, added, reply)
                 locked += found

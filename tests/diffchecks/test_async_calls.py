@@ -64,9 +64,11 @@ def found(place: Path, base: Mapping[str, str], head: Mapping[str, str]) -> list
         for path, text in head.items()
         if base.get(path) != text
     ]
-    trees = {"base_tree": sorted(base), "head_tree": sorted(head)}
-    roots = {"base_root": str(place / "base"), "head_root": str(place / "head")}
-    reply = run(ComparisonJob(files=changed, **trees, **roots))
+    job = ComparisonJob(
+        files=changed, base_tree=sorted(base), head_tree=sorted(head),
+        base_root=str(place / "base"), head_root=str(place / "head"),
+    )  # fmt: skip
+    reply = run(job)
     return [f"{each.line} {each.code}" for each in reply.findings]
 
 
