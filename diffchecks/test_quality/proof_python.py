@@ -47,10 +47,8 @@ class ProofTestJob(Struct, frozen=True):
         """Path and text of each changed file, of these sides or both."""
         for root in roots or self.roots:
             for path in self.paths:
-                try:
+                with suppress(Gap, ValueError):
                     yield path, Source(path, read(root, path)).text
-                except (Gap, ValueError):
-                    continue
 
     def search(self, table: Mapping[str, Any], code: str) -> Iterator[str]:
         """What is wrong with a code, apart from the inputs that it sets, and where."""

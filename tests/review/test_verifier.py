@@ -81,6 +81,7 @@ def verifies(*verdicts: Mapping[str, object]) -> ScriptedReply:
     return answer
 
 
+UNRELATED = {"file": "guard.py", "quote": "LIMIT = 3"}
 NOT_RUN = {"file": "run_snippet", "quote": "what no run of the claim printed"}
 ID = ("finding", "duplicate_of")
 TRUE = verdict_on("F1", "confirmed", LEADS, HARM)
@@ -323,6 +324,19 @@ async def test_two_verdicts_on_one_claim_and_invented_claims_do_not_count(
     ("severity", "given", "support", "outcome"),
     [
         ("critical", TRUE, "verified", "block"),
+        # What quotes the place, and nothing that leads there, blocks nothing.
+        (
+            "critical",
+            verdict_on("F1", "confirmed", HARM, one_place="See."),
+            "verified",
+            "needs_changes",
+        ),
+        (
+            "critical",
+            verdict_on("F1", "confirmed", UNRELATED, HARM, one_place="See."),
+            "verified",
+            "needs_changes",
+        ),
         ("high", TRUE, "verified", "needs_changes"),
         ("medium", TRUE, "verified", "needs_changes"),
         ("critical", FALSE, "refuted", "merge"),

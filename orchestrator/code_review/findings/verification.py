@@ -128,8 +128,10 @@ async def check_verdicts(
         if any(whys):
             errors.append(f"verdict on {name}: {'; '.join(filter(None, whys))}")
         else:
-            ran = _printed(given[0], asked[name])
+            ran, told = _printed(given[0], asked[name]), replace(given[0], one_place="")
             quotes = [one for one in given[0].quotes if one.file != RUN_SNIPPET or one in ran]
+            if told.verdict == "confirmed" and await _faults(workspace, told, asked):  # no path
+                quotes = [one for one in quotes if one.file == asked[name].path][:1]
             valid[name] = replace(given[0], quotes=quotes)
     return valid, errors
 

@@ -77,6 +77,9 @@ def outcome_of(finding: Finding, policy: VerdictPolicy) -> tuple[Outcome, str]:
     shown = [one.not_shown for one in finding.proofs if one.is_reproduced]
     if support == "proven" and shown and all(shown):  # the harm may be what is not shown
         support, words = "agreed", "proven in part"
+    paths = [one.evidence[1:] for one in finding.remarks if one.action == "confirms"]
+    if support == "verified" and paths and not any(paths):
+        support, words = "agreed", "verified by one quotation"
     return outcome_for(finding.severity, finding.confidence, support, policy, words)
 
 
