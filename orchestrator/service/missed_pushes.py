@@ -45,14 +45,6 @@ _LISTINGS: Mapping[str, Any] = read_table(__file__, "forge_listings.yaml")
 Connect = Callable[[], Any]
 """Opens a connection of the pool, as an asynchronous context."""
 
-_REPOSITORIES = """
-SELECT DISTINCT ON (forge, repository) {}
-FROM service_changes JOIN service_repositories USING (forge, repository)
-WHERE received > now() - make_interval(days => %s)
-ORDER BY forge, repository, received DESC
-"""
-_LISTED = "UPDATE service_repositories SET is_listed = true WHERE (forge, repository) = (%s, %s)"
-
 
 class KnownRepository(StoredChange, frozen=True, kw_only=True):
     """A repository with recent webhooks, by its newest change.
@@ -112,7 +104,7 @@ async def find_missed_pushes(
         Exception: one of ``DATABASE_ERRORS``.
     """
     async with connect() as db, db.cursor(row_factory=class_row(KnownRepository)) as cursor:
-        query = sql.SQL(_REPOSITORIES).format(changes.columns_of(KnownRepository))
+        query = sql.SQL(_LISTINGS["repositories"]).format(changes.columns_of(KnownRepository))
         await cursor.execute(query, (KNOWN_DAYS,))
         known = await cursor.fetchall()
     found = asked = 0
@@ -136,7 +128,7 @@ async def find_missed_pushes(
             is_old = created is not None and created < repository.since
             found += await _record(settings, queue, connect, push, is_old=is_old)
         async with connect() as db:
-            await db.execute(_LISTED, (repository.forge, repository.repository))
+            await db.execute(_LISTINGS["listed"], (repository.forge, repository.repository))
     return found, asked
 
 

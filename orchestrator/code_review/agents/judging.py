@@ -31,6 +31,7 @@ from orchestrator.code_review.tools.lead_tools import by_risk, describe_file
 from orchestrator.code_review.verdict.decision import outcome_of
 from orchestrator.code_review.verdict.document_parts import Proof
 from orchestrator.code_review.verdict.model import Finding
+from orchestrator.data_directories import read_table
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.journal_keys import Key
@@ -267,11 +268,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
     return {"findings": findings} | {name: value for name, value in shown.items() if value}
 
 
-_SHOWN = (
-    "id", "severity", "title", "detail", "path", "start_line", "end_line", "reported_by",
-    "reports", "objections", "fix_suggestion", "because_of", "support", "cause_quote", "guideline",
-    "proofs", "remarks", "quote", "side",
-)  # fmt: skip
+_SHOWN: Sequence[str] = read_table(__file__, "shown_to_the_judge.yaml")
 
 
 def _shown(finding: Finding, quoted: Collection[tuple[str, str]]) -> dict[str, Any]:
