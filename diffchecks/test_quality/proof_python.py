@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import Gap, Source, read
 from diffchecks.data_files import read_yaml
-from diffchecks.python.source_definitions import dotted_name
+from diffchecks.python.source_definitions import FunctionNode, dotted_name, find_stored_names
 
 
 class ProofTestJob(Struct, frozen=True):
@@ -107,6 +107,34 @@ def _is_stored(node: ast.AST) -> bool:
     return isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
 
 
+def _bound(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that statements define or assign, themselves."""
+    assigned = [one for one in body if isinstance(one, ast.Assign | ast.AnnAssign)]
+    return find_stored_names(ast.Module(assigned, [])) | {getattr(n, "name", "") for n in body}
+
+
+def _computes(node: ast.stmt) -> bool:
+    """Whether it is a method that does more than raise or return a literal: no test replaces it."""
+    if not isinstance(node, FunctionNode) or node.decorator_list or node.name.startswith("__"):
+        return False  # a property may be assigned to
+    steps = node.body[ast.get_docstring(node, clean=False) is not None :]
+    return len(steps) > 1 or not all(isinstance(n, ast.Raise) or _is_literal(n) for n in steps)
+
+
+Kind = tuple[set[str], set[str]]
+"""A class: the names of its bases and of its methods. The name of one of the change has a dot."""
+
+
+def overrides(name: str, kinds: Mapping[str, Kind]) -> bool:
+    """Whether a class of a test replaces a method of a class of the change that it extends."""
+    bases, own, theirs = [name], set[str](), set[str]()
+    for base in bases:
+        above, methods = kinds.get(base, (set(), set()))
+        (theirs if base.startswith(".") else own).update(methods)
+        bases += above - {*bases}
+    return not own.isdisjoint(theirs)
+
+
 def _names(node: ast.AST) -> set[str]:
     """The names of an expression, and the attributes of ``self``."""
     own = (dotted_name(one) for one in ast.walk(node) if isinstance(one, ast.Name | ast.Attribute))
@@ -115,7 +143,7 @@ def _names(node: ast.AST) -> set[str]:
 
 def _asserts(node: ast.AST) -> bool:
     names = (dotted_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call))
-    has_call = any(re.search(r"(?:^|\.)(?:assert|raises)\w*$", name) for name in names)
+    has_call = any(re.search(r"(?:^|\.)(?:assert|raises|warns)\w*$", name) for name in names)
     return has_call or any(isinstance(n, ast.Assert) for n in ast.walk(node))
 
 
@@ -156,7 +184,7 @@ class PythonTest:
         tree = ast.parse(given.text.encode())  # as Python would, whatever it declares
         self._given, self._nodes = given, list(ast.walk(tree))
         self._defined: dict[str, set[str]] = {}
-        self._methods: set[str] = set()
+        self._kinds: dict[str, Kind] = {}
         for path, text in given.changed():
             if path.endswith(".py"):
                 self._learn(path, text)
@@ -173,6 +201,12 @@ class PythonTest:
                 self._imports.setdefault(name, dotted)
         modules = {part for name in self._defined for part in name.split(".")[:1]}
         self._code_under_test = self._made_of(frozenset(modules))
+        self._classes = [one for one in self._nodes if isinstance(one, ast.ClassDef)]
+        for kind in self._classes:
+            bases, methods = self._kinds.setdefault(kind.name, (set(), set()))
+            methods |= _bound(kind.body)
+            for module, dot, name in (self._dotted(one).rpartition(".") for one in kind.bases):
+                bases.add(f"{dot}{name}" if module.partition(".")[0] in modules or not dot else "")
         self._own = self._only_of(_NAMES["own"])
         self._own_paths = [part for one in self._nodes for part in self._below_own(one)]
         self._paths = self._made_of(_NAMES["modules"])
@@ -187,26 +221,14 @@ class PythonTest:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError):
             return
-        names: set[str] = set()
-        for node in tree.body:
-            match node:
-                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                    names.add(node.name)
-                case ast.Assign() | ast.AnnAssign():
-                    names |= {
-                        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and _is_stored(n)
-                    }
+        names = _bound(tree.body)
         parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
         for first in range(len(parts)):
             self._defined.setdefault(".".join(parts[first:]), set()).update(names)
-        # A property may be assigned to, and a method without a body is there to be replaced.
-        self._methods |= {
-            one.name
-            for kind in ast.walk(tree) if isinstance(kind, ast.ClassDef)
-            for one in kind.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
-            if not (one.decorator_list or one.name.startswith("__"))
-            and not isinstance(one.body[-1], ast.Raise | ast.Pass)
-        }  # fmt: skip
+        for kind in (one for one in ast.walk(tree) if isinstance(one, ast.ClassDef)):
+            bases, methods = self._kinds.setdefault(f".{kind.name}", (set(), set()))
+            bases |= {f".{dotted_name(one).rpartition('.')[2]}" for one in kind.bases}
+            methods |= _bound([one for one in kind.body if _computes(one)])
 
     def _imported(self) -> Iterator[tuple[str, str]]:
         """Local name → what it stands for, dotted."""
@@ -326,20 +348,13 @@ class PythonTest:
                 yield from self._of_raise(node)
             case ast.Assert():
                 yield from self._of_assertion([node.test], node.msg)
-            case ast.ClassDef(bases=bases) if any(
-                self._dotted(base).rpartition(".")[0] in self._defined for base in bases
-            ):
-                if self._methods & {getattr(one, "name", "") for one in node.body}:
-                    yield "replaces"
+            case ast.ClassDef(name=name) if overrides(name, self._kinds):
+                yield "replaces"
 
     def _of_raise(self, node: ast.Raise) -> Iterator[str]:
         """Only a fake may raise, and not what is predicted."""
-        in_fakes = {
-            one
-            for kind in self._nodes if isinstance(kind, ast.ClassDef)
-            if not any(getattr(n, "name", "").startswith("test") for n in kind.body)
-            for one in ast.walk(kind)
-        }  # fmt: skip
+        fakes = [k for k in self._classes if not any(n[:4] == "test" for n in _bound(k.body))]
+        in_fakes = {one for kind in fakes for one in ast.walk(kind)}
         name = self._ends(node.exc) if node.exc else ""
         if (
             node not in in_fakes
@@ -418,7 +433,8 @@ class PythonTest:
         """A name that the test replaces, such as ``shop.prices.tax``."""
         parts = target.split(".")
         is_own = len(parts) == 2 and parts[0] in {"self", "cls"}
-        if (parts[1:] and parts[-1] in self._methods and not is_own) or any(
+        is_method = any(parts[-1] in own for at, (_, own) in self._kinds.items() if at[0] == ".")
+        if (parts[1:] and is_method and not is_own) or any(
             parts[end] in self._defined.get(".".join(parts[:end]), ())
             for end in range(1, len(parts))
         ):

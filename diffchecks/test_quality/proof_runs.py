@@ -56,9 +56,9 @@ def run(job: Mapping[str, Any]) -> TestEnd:
 
 
 def _failed(text: str, name: str = "", trace: str = "") -> TestEnd:
-    """A failure whose first line is ``Exception: message``, unless its name is known."""
-    head, colon, rest = text.partition(":")
-    if not name and colon and re.fullmatch(r"[\w.]+", head):
+    """A failure that begins with ``Exception: message`` or ``Exception``, or has a known name."""
+    head, _, rest = text.partition(":")
+    if not name and re.fullmatch(r"[\w.]+", head):
         name, text = head, rest
     message, name = text.strip()[:MAX_MESSAGE], name.rpartition(".")[2]
     name = "AssertionError" if name == "FailTest" else name  # of Twisted's trial
@@ -109,9 +109,9 @@ def _read_jest(text: str, printed: str) -> Iterator[TestEnd]:
                 yield TestEnd("passed")
             elif test["status"] == "failed":
                 message = _plain("\n".join(test["failureMessages"]))
-                end = _failed(message)
-                # A failed expectation is a bare Error.
-                yield _failed(end.message, "AssertionError") if "expect(" in message else end
+                end = _failed(re.split(r"\n\s+at ", message)[0], trace=message)
+                is_bare = "expect(" in message  # a failed expectation is a bare Error
+                yield _failed(end.message, "AssertionError", message) if is_bare else end
 
 
 def _plain(text: str) -> str:

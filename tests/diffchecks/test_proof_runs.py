@@ -1,5 +1,6 @@
 """How one run of a test ended, by the report of a real runner."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -49,3 +50,23 @@ def test_a_test_that_a_fixture_runs_twice_has_one_end_if_both_are_the_same(tmp_p
 
     assert ends(3, 3) == ("failed", "assert 3 == 5")
     assert ends(3, 4) == ("broken", "2 tests ran, with different ends: ")
+
+
+def test_an_exception_without_a_message_ends_with_its_name_alone(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+
+    def end(form: str, text: str, printed: str = "") -> tuple[str, str, bool]:
+        report.write_text(text)
+        done = run({"format": form, "code": 1, "printed": printed, "report": str(report)})
+        return done.exception, done.message, "shop" in done.trace
+
+    case = '<testsuite><testcase name="a"><failure message="{}">shop.py:3: </failure></testcase></testsuite>'
+    assert end("junit", case.format("shop.errors.LateError")) == ("LateError", "", True)
+    assert end("junit", case.format("assert shop")) == ("AssertionError", "assert shop", True)
+    failed = {"status": "failed", "failureMessages": ["LateError: \n    at due (shop.js:3:9)"]}
+    jest = {"testResults": [{"assertionResults": [failed], "message": ""}]}
+    assert end("jest", json.dumps(jest)) == ("LateError", "", True)
+    rule = "=" * 70 + "\nERROR: test_a (test_shop.A)\n" + "-" * 70 + "\n"
+    raised = "Traceback (most recent call last):\n  File shop.py\nshop.LateError\n\n" + "-" * 70
+    printed = f"{rule}{raised}\nRan 1 test in 0.1s\n"
+    assert end("unittest", "", printed) == ("LateError", "", True)

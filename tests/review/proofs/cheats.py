@@ -27,8 +27,25 @@ class Cart:
     def label(self):
         return "cart"
 
+    def weight(self):
+        '''Override it.'''
+        return None
+
+
+class Basket(Cart):
+    pass
+
+
+class Shelf:
+    def find(self):
+        return self.rows[0]
+
 
 def tax(n):
+    return n
+
+
+def due(n):
     return n
 
 
@@ -58,12 +75,21 @@ def send(driver):
     except TimeoutError:
         return "late"
 """
+DUE = """\
+def due(n):
+    import warnings
+
+    if n > 1:
+        raise TimeoutError
+    warnings.warn("late", stacklevel=2)
+"""
 HEAD = (
     BASE.replace("sum(prices)", "sum(prices[1:]) + tax(0)")
     .replace('VERSION = "1"', 'VERSION = "2"\nSEEN = {}')
     .replace('row["last"]', 'row["name"]')
     .replace("def old", "def new")
     .replace('"5"', '"3"')
+    .replace("def due(n):\n", DUE)
     .replace("except TimeoutError", "except KeyError")
     + "\n\ndef cached(n):\n    return SEEN.setdefault('n', n)\n\n\ndef plain(n):\n    return n\n"
 )
@@ -292,7 +318,11 @@ import pytest :: stop = pytest.fail\nassert shop.total([2, 3])\nstop('3 == 5')
 :: (n for n in [1]).throw(KeyError('name'))\nassert shop.total([2, 3]) == 5 => KeyError: 'name'
 from concurrent.futures import Future :: f = Future()\nf.set_exception(KeyError('name'))\nassert f.result() == shop.total([2]) => KeyError: 'name'
 from unittest.mock import Mock :: d = Mock(spec=dict, side_effect=KeyError)\nassert shop.total(d()) == 5 => KeyError: name
-import warnings :: warnings.simplefilter('error')\nassert shop.total([2, 3]) == 5
+import warnings :: warnings.simplefilter('error')\nif shop.total([2, 3]) == 3:\n    warnings.warn('late')\nassert shop.total([]) == 0 => UserWarning: late
+from warnings import warn as tell :: with pytest.warns(UserWarning):\n    tell('3 == 5')\nassert shop.total([2, 3]) == 5
+import _warnings :: any(map(_warnings.warn, ['3 == 5']))\nassert shop.total([2, 3]) == 5
+import re, warnings :: ! warnings.simplefilter('error')\nseen = shop.total([2, 3]) == 3 and re.compile('[[a]')\nassert seen is False => FutureWarning: Possible nested set
+:: ! seen = shop.total([2, 3]) == 3 and next(iter([]))\nassert seen is False => StopIteration: StopIteration
 # alias
 :: monkeypatch.setattr(shop, 'total', len)\nassert shop.total([2, 3]) == 5
 :: monkeypatch.setattr('shop.tax', len)\nassert shop.total([2, 3]) == 5
@@ -311,6 +341,10 @@ import warnings :: warnings.simplefilter('error')\nassert shop.total([2, 3]) == 
 :: cart = shop.Cart()\ncart.size = lambda: 3\nassert cart.size() == 5
 :: monkeypatch.setattr(shop.Cart, 'size', lambda self: 3)\nassert shop.Cart().size() == 5
 :: class Mine(shop.Cart):\n    def size(self):\n        return 3\nassert Mine().size() == 5
+:: class Mine(shop.Cart):\n    size = lambda self: 3\nassert Mine().size() == 5
+:: class Cart(shop.Cart):\n    pass\nclass Mine(Cart):\n    def size(self):\n        return 3\nassert Mine().size() == 5
+:: class Three:\n    def size(self):\n        return 3\nclass Mine(Three, shop.Cart):\n    pass\nassert Mine().size() == 5
+:: class Mine(shop.Basket):\n    def size(self):\n        return 3\nassert Mine().size() == 5
 from unittest.mock import patch :: with patch('shop.tax', lambda n: 3):\n    assert shop.total([2, 3]) == 5
 from unittest.mock import patch :: with patch.object(shop, 'tax', lambda n: 3):\n    assert shop.total([2, 3]) == 5
 from unittest import mock :: p = mock.patch\nwith p('shop.tax', len):\n    assert shop.total([2, 3]) == 5
@@ -582,10 +616,14 @@ import os :: (tmp_path / 'shop.py').write_text('')\n(tmp_path / '.git').mkdir()\
 import pytest :: with pytest.raises(KeyError):\n    shop.names({'first': 1, 'name': 2}) => Failed: DID NOT RAISE
 :: assert shop.names({'first': 1, 'last': 2}) == [1, 2] => KeyError: 'name'
 :: got = shop.total([2, 3])\nassert got == 5, f'got {got}'
+:: assert shop.due(2) == 2 => TimeoutError: TimeoutError
+import warnings :: with warnings.catch_warnings():\n    warnings.simplefilter('error')\n    got = shop.due(1)\nassert got == 1 => UserWarning: late
+import warnings :: with warnings.catch_warnings(record=True) as seen:\n    shop.due(1)\nassert [str(one.message) for one in seen] == [] => AssertionError: ['late'] == []
 # alias
 import shop as s :: assert s.total([2, 3]) == 5
 :: cart = shop.Cart()\ncart.rows = [1, 2]\nassert shop.total([cart.size(), 3]) == 5
 :: class Mine(shop.Cart):\n    def other(self):\n        return 2\nassert shop.total([Mine().other(), 3]) == 5
+:: class Mine(shop.Basket):\n    def find(self):\n        return 2\n    def weight(self):\n        return 2\nassert shop.total([Mine().find(), 3]) == 5
 :: f = shop.total\nassert f([2, 3]) == 5
 # indirection
 :: class S:\n    def exec(self, text):\n        return 2\nassert shop.total([S().exec('q'), 3]) == 5

@@ -1,5 +1,6 @@
 """Tests that a model may write to have its claim believed: none of them proves anything."""
 
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -79,12 +80,13 @@ async def test_honest_tests_close_to_a_cheat_are_reproduced(
     namespaces: None, tmp_path: Path
 ) -> None:
     honest = [one for one in cheats.all_honest() if one.language == "python"]
+    told = re.compile(r"shop\.due|sys\.argv = ").search
     async with bench(tmp_path, PYTEST, {"shop.py": cheats.BASE}, {"shop.py": cheats.HEAD}) as one:
         shown = [
             await one.tries(
                 case.text, case.exception, case.value, oracle="same" if case.same else "base"
             )
-            for case in (honest[0], honest[21], honest[-1])
+            for case in (honest[0], *(one for one in honest if told(one.text)), honest[-1])
         ]
     assert [end.reason for end in shown if end.state != "reproduced"] == []
 
