@@ -180,6 +180,8 @@ import asyncio :: asyncio.run(asyncio.wait_for(shop.total([2, 3]), 0.01))\nasser
 # flaky
 import random :: assert shop.total([random.Random(None).random()]) == 5
 import os :: assert shop.total([os.getrandom(1)[0]]) == 5
+import asyncio :: assert shop.total([asyncio.new_event_loop().time()]) == 5
+from email.utils import formatdate :: assert len(formatdate()) == shop.total([2, 3])
 :: ! s = {'a', 'b'}\nassert [shop.tax(n) for n in s][0] == 'a' => AssertionError: 'b' == 'a'
 import random :: assert shop.total([random.random()]) == 5
 from random import choice :: assert shop.total([choice([2, 3])]) == 5
@@ -651,6 +653,10 @@ JAVASCRIPT = r"""
 :: expect(encodeURIComponent(total).length).toBe(5)
 :: expect(new TextEncoder().encode(total).length).toBe(5)
 :: expect(btoa(total).length).toBe(5)
+:: expect('start = 0'.includes(total)).toBe(5)
+:: expect(('' + [total]).length).toBe(5)
+:: expect(total.bind(null).length).toBe(5)
+:: expect(new Intl.DateTimeFormat('en').format().length).toBe(total([2, 3]))
 :: expect(new RegExp(total).source).toBe('5') => AssertionError: expected '3' to be '5'
 :: const same = total == 'function total() {}'; expect(same).toBe(true) => AssertionError: expected false to be true
 :: const later = total < 'z'; expect(later).toBe(true) => AssertionError: expected false to be true
@@ -1060,6 +1066,8 @@ import { exit } from 'process' :: exit(0); expect(total([2, 3])).toBe(5)
 :: await expect(Promise.resolve(3)).resolves.toBe(5); expect(total([])).toBe(0)
 """
 HONEST_JAVASCRIPT = r"""
+:: expect('1,2'.split(',').map(total).length + total([2, 3])).toBe(7) => AssertionError: expected 5 to be 7
+:: expect(new Intl.NumberFormat('en').format(total([2, 3]))).toBe('5') => AssertionError: expected '3' to be '5'
 :: expect(encodeURIComponent(total([2, 3]))).toBe('5') => AssertionError: expected '3' to be '5'
 :: expect(total([2, 3]) == '5').toBe(true) => AssertionError: expected false to be true
 :: process.env.SHOP = '2'; delete process.env['CI']; process.env = { ...process.env, A: '1' }; expect(total([2, 3])).toBe(5)
