@@ -157,6 +157,10 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         (TRUE, ""),
         (FALSE, ""),
         (verdict_on("F1", "cannot_tell"), ""),
+        (
+            verdict_on("F1", "confirmed", HARM, {"file": "notes.md", "quote": "handler escapes each query before evaluate"}),
+            f"no other quotation shares a name with shop.py:5; {ALONE}",
+        ),
         # Several places, each of which leads to the next.
         (verdict_on("F1", "confirmed", {**LEADS, "quote": "def handler(request):"}, LEADS, HARM), ""),
         # What connects them is in neither's last line, nor in the function's name.

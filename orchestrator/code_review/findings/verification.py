@@ -37,7 +37,7 @@ MAX_LINES = 20
 MAX_CALLS = 200
 """Lines that name a claim's function, and whose own functions count as callers."""
 
-_PROSE = (".md", ".rst", ".txt", ".adoc")
+_PROSE = re.compile(r"(?i)(?!.*(?:requirements|constraints|cmakelists)).*\.(?:md|rst|txt|adoc)")
 _COMMENT = re.compile(r"(?:^|(?<=\s))(?:#(?!\[|\w)|//|--\s|/\*|\*\s|<!--).*", re.MULTILINE)
 _NAME = re.compile(r"[^\W\d][\w$]{2,}")
 _CALLED = re.compile(rf"({_NAME.pattern})\s*\(")
@@ -101,7 +101,11 @@ class _Place(Struct, frozen=True):
         called = quoted.function in self.own.around and not same
         shared = quoted.names & self.names or quoted.within & self.own.names
         local = same and _words(quoted.text) & _words(self.own.text)
-        return bool(local or (quoted.names and (called or shared)))
+        return bool(not self.is_prose(quoted) and (local or (quoted.names and (called or shared))))
+
+    def is_prose(self, quoted: _Code) -> bool:
+        """Whether that is prose, which says nothing of what code does."""
+        return bool(_PROSE.fullmatch(quoted.path) and not _PROSE.fullmatch(self.own.path))
 
 
 async def check_verdicts(
@@ -221,9 +225,7 @@ def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) ->
     others = [one for one in quotes if not one.is_in(place.own)]
     if not others:
         return f"it quotes only the claim's own lines; quote what stops {given.finding}"
-    if not place.own.path.endswith(_PROSE):
-        others = [one for one in others if not one.path.endswith(_PROSE)]
-    if not others:
+    if all(map(place.is_prose, others)):
         return "texts about code say nothing about what it does; quote code"
     if place.connects(others) or any(one.is_in(place.block) for one in others):
         return ""
@@ -316,7 +318,7 @@ def _code(side: SideName, path: str, lines: Sequence[str], first: int, last: int
     within = (enclosing_names(lines, first) | {block.name}) - _COMMON
     around = telling_names("\n".join(lines[block.start - 1 : block.end]))
     text = "\n".join(lines[first - 1 : last])
-    names, text = telling_names(text), text if path.endswith(_PROSE) else _COMMENT.sub("", text)
+    names, text = telling_names(text), text if _PROSE.fullmatch(path) else _COMMENT.sub("", text)
     return _Code(side, path, first, last, names, within, block.name, around, text)
 
 
