@@ -109,8 +109,7 @@ def require_imports(end: TestEnd) -> None:
     Raises:
         NoProof: it cannot, so no test of a finding would run.
     """
-    found = _TEXTS["not_imported"].findall(end.message) if end.kind == "broken" else []
-    if found:
+    if end.kind == "broken" and (found := _TEXTS["not_imported"].findall(end.message)):
         raise NoProof(
             f"{LACKS}what base's own tests import ({' '.join(found[-1]).strip()}); "
             "install or build it, or a Python that it runs on, where `tests:` of base finds it"

@@ -147,9 +147,8 @@ class ProveFinding:
                 return ""
         version = " ".join(done.stdout.decode("utf-8", "replace").split())[:100]
         name = Path(argv[-2]).name
-        if done.code:
-            return ""
-        return version if name[:4] in version.lower() else f"{name} {version}"
+        told = version if name[:4] in version.lower() else f"{name} {version}"
+        return "" if done.code else told
 
     async def _prove(self, proposed: PlacedTest, ends: dict[str, list[tuple[TestEnd, str]]]) -> str:
         """Run the test on head and on base, in turns; return if it is reproduced.
