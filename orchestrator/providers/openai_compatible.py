@@ -14,6 +14,7 @@ from openai import BaseModel, Stream
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from openai.types.chat.chat_completion import Choice
 
+from orchestrator.data_directories import read_beside
 from orchestrator.engine.report_reading import split_thinking
 from orchestrator.engine.types import (
     Block,
@@ -265,6 +266,9 @@ def _render_result(result: ToolResult) -> Json:
     return {"role": "tool", "tool_call_id": result.call_id, "content": result.content}
 
 
+_TOOLS = read_beside(__file__, "tools_as_text.md").rstrip()
+
+
 def _tools_as_text(request: Request) -> str:
     """The tools and how to call them, for the system prompt of a server without a tool-call API.
 
@@ -274,13 +278,7 @@ def _tools_as_text(request: Request) -> str:
     described = (tool["function"] for tool in describe_tools(request.tools, "openai-chat"))
     tools = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in described)
     opening, closing = _delimiters(request)
-    example = '{"name": "...", "arguments": {...}}'
-    return (
-        f"# Tools\n\nYou have these tools, one JSON object a line:\n{tools}\n\n"
-        f"To call one, write exactly this, and end your answer after it:\n"
-        f"{opening}\n{example}\n{closing}\n"
-        "The result comes with the next message. When you need no more tools, give your report."
-    )
+    return _TOOLS.format(tools=tools, opening=opening, closing=closing)
 
 
 def _block_as_text(block: Block, request: Request) -> str:

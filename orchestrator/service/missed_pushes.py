@@ -23,6 +23,7 @@ from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.foreign_json import parse_json
 from orchestrator.service import changes, webhooks
 from orchestrator.service.changes import Push, StoredChange
+from orchestrator.service.database import QUERIES
 from orchestrator.service.forge_tokens import LISTING, ForgeTokens
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG
 from orchestrator.service.queue_state import KNOWN_DAYS
@@ -104,7 +105,7 @@ async def find_missed_pushes(
         Exception: one of ``DATABASE_ERRORS``.
     """
     async with connect() as db, db.cursor(row_factory=class_row(KnownRepository)) as cursor:
-        query = sql.SQL(_LISTINGS["repositories"]).format(changes.columns_of(KnownRepository))
+        query = sql.SQL(QUERIES["known"].decode()).format(changes.columns_of(KnownRepository))
         await cursor.execute(query, (KNOWN_DAYS,))
         known = await cursor.fetchall()
     found = asked = 0
@@ -128,7 +129,7 @@ async def find_missed_pushes(
             is_old = created is not None and created < repository.since
             found += await _record(settings, queue, connect, push, is_old=is_old)
         async with connect() as db:
-            await db.execute(_LISTINGS["listed"], (repository.forge, repository.repository))
+            await db.execute(QUERIES["set_listed"], (repository.forge, repository.repository))
     return found, asked
 
 

@@ -161,3 +161,12 @@ SELECT procrastinate_retry_job_v2(
 -- name: free_waiting_place
 UPDATE procrastinate_jobs SET queueing_lock = NULL
 WHERE id = %(job)s AND service_owns_job(%(job)s, %(attempt)s, %(worker)s) RETURNING id
+
+-- name: known
+SELECT DISTINCT ON (forge, repository) {}
+FROM service_changes JOIN service_repositories USING (forge, repository)
+WHERE received > now() - make_interval(days => %s)
+ORDER BY forge, repository, received DESC
+
+-- name: set_listed
+UPDATE service_repositories SET is_listed = true WHERE (forge, repository) = (%s, %s)
