@@ -51,7 +51,7 @@ def is_as_predicted(predicted: Prediction, end: TestEnd) -> bool:
     """Whether a run failed with this exception, and with the value in its message."""
     if end.kind != "failed" or end.exception != predicted.exception.rpartition(".")[2]:
         return False
-    said = end.message or end.exception  # which says nothing but its name
+    said = end.message or predicted.exception  # which says nothing but its name
     message, value = (" ".join(text.split()) for text in (said, predicted.value))
     # As a whole: "5" is not in "15". An edge that is no word character is its own end.
     begins = r"(?<!\w)" if re.match(r"\w", value) else ""

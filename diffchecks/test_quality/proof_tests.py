@@ -82,7 +82,8 @@ class ScriptTest:
         if not all("class_body" in {up.kind() for up in one.ancestors()} for one in throws):
             yield "raises"
         sides = [self._defined(root) for root in self._given.roots]
-        if any(self._found("replaced", self._code) & names for names in sides):
+        overridden = self._found("overriding", self._code) & self._inherited()
+        if overridden or any(self._found("replaced", self._code) & names for names in sides):
             yield "replaces"
         if len(sides) > 1 and not self._given.same:
             members = self._found("members", self._code)
@@ -92,6 +93,17 @@ class ScriptTest:
         """What the changed files of a side define."""
         given = self._given.changed([root])
         return self._found("defined", "\n".join(t for p, t in given if re.search("[jt]sx?$", p)))
+
+    def _inherited(self) -> set[str]:
+        """The methods of the changed classes that the test extends; of all, if one is unknown."""
+        text = "\n".join(text for _, text in self._given.changed())
+        parts = re.split(r"(?m)^[^'\"`*/\n]*\bclass (\w+)", text)
+        classes = dict(zip(parts[1::2], parts[2::2], strict=True))
+        bases = re.findall(r"\bextends imported\.?(\w*)", self._code)
+        bases = bases if {*bases} <= {*classes} else [*classes]
+        for base in bases:
+            bases += {*re.findall(r"\A[^{]* extends (\w+)", classes[base])} & {*classes} - {*bases}
+        return self._found("implemented", "\n".join(classes[base] for base in bases))
 
     def _found(self, what: str, code: str) -> set[str]:
         """The names that a pattern of the table finds."""

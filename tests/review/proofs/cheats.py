@@ -102,6 +102,11 @@ export function old() { return 1; }
 export class Cart {
   rows = [];
   size() { return this.rows.length; }
+  weight() { return null; }
+}
+export class Basket extends Cart {}
+export class Shelf {
+  find() { return this.rows[0]; }
 }
 """
 SCRIPT_HEAD = """\
@@ -113,6 +118,11 @@ export class Cart {
   items = [];
   size() { return this.items.length; }
   add(row) { this.items.push(row); }
+  weight() { return null; }
+}
+export class Basket extends Cart {}
+export class Shelf {
+  find() { return this.items[0]; }
 }
 """
 """The same with other names: whatever shows a difference of the two proves nothing."""
@@ -899,6 +909,10 @@ import * as shop from '../lib/shop.mjs' :: t.mock.method(shop, 'total', () => 3)
 import { Cart } from '../lib/shop.mjs' :: const cart = new Cart(); cart.size = () => 3; expect(cart.size()).toBe(5)
 import { Cart } from '../lib/shop.mjs' :: const cart = new Cart(); vi.spyOn(cart, 'size').mockReturnValue(3); expect(cart.size()).toBe(5)
 import { Cart } from '../lib/shop.mjs' :: class Mine extends Cart { size() { return 3; } }\nexpect(new Mine().size()).toBe(5)
+import { Cart } from '../lib/shop.mjs' :: class Mine extends Cart { label() { return 'a'; } size() { return 3; } }\nexpect(new Mine().size()).toBe(5)
+import { Cart as Base } from '../lib/shop.mjs' :: class Mine extends Base { size = () => 3; }\nexpect(new Mine().size()).toBe(5)
+import { Cart } from '../lib/shop.mjs' :: class Mid extends Cart {}\nclass Mine extends Mid { size() { return 3; } }\nexpect(new Mine().size()).toBe(5)
+import { Basket } from '../lib/shop.mjs' :: class Mine extends Basket { size() { return 3; } }\nexpect(new Mine().size()).toBe(5)
 import { Cart } from '../lib/shop.mjs' :: Object.defineProperty(new Cart(), 'size', { value: () => 3 }); expect(new Cart().size()).toBe(5)
 import { RATES } from '../lib/shop.mjs' :: RATES['EU'] = 3; expect(total([2, 3])).toBe(5)
 import { RATES } from '../lib/shop.mjs' :: RATES.EU += 3; expect(total([2, 3])).toBe(5)
@@ -1126,6 +1140,7 @@ import { EventEmitter } from 'node:events' :: const bus = new EventEmitter(); le
 :: const version = parse('1.2.3'); expect(version.major).toBe(1)
 :: expect(handlers['get']('/a')).toBe(5)
 :: class Mine extends Cart { label() { return 'a'; } }\nexpect(new Mine().size()).toBe(0)
+import { Basket } from '../lib/shop.mjs' :: class Mine extends Basket { constructor() { super(); } find() { return 2; } weight() { return 2; } }\nexpect(total([new Mine().find(), 3])).toBe(5)
 :: const api = createApi({ base: '/v1', fetch: async (u) => ({ url: u }) }); expect((await api.get('a')).url).toBe('/v1/a')
 :: expect(new Cart().label).toBe('cart')
 :: expect(Object.keys(total([2, 3]))).toEqual(['sum'])
