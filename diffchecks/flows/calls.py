@@ -68,7 +68,8 @@ class Arguments(Struct):
         for value in self.values if by_name else ():
             named |= {key: each for key, each in value.fields.items() if not key.isdigit()}
         if sink.vector:
-            return list(_run_by_shell(self.values))
+            first = next((place for place in sink.args if isinstance(place, int)), 0)
+            return list(_run_by_shell(self.values[first:]))
         if not sink.args:
             return [*self.values, *self.named.values()]
         found: list[FlowValue] = []

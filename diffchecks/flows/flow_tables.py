@@ -58,7 +58,8 @@ class FlowSink(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     Attributes:
         code: the class.
         args: positions and names of dangerous arguments, ``self``: the object; empty: all.
-        vector: the arguments are a program and its arguments, unless there is only one.
+        vector: the arguments, from that of ``args`` on, are a program and its arguments, unless
+            there is only one.
         says: must match in the text of the value, where a tainted part is ``\\x01``.
         fixed: a beginning of the text, before any tainted part, that makes it safe.
         unless, around: an expression in the text of the call, or of the function around it, that

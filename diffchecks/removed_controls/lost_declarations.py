@@ -342,9 +342,9 @@ def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
         read.found.append(_written("decorator", scope, node))
     elif vocabulary("registers_route").fullmatch(name) and arguments:
         passed = [child for child in arguments.children() if child.is_named()]
+        route = f"{name}({passed[0].text() if passed else ''})"
+        read.owners[route] = read.owners.get(route, "") + node.text()
         if passed:
-            route = f"{name}({passed[0].text()})"
-            read.owners[route] = read.owners.get(route, "") + node.text()
             guards = [
                 each
                 for one in passed[1:-1]

@@ -60,6 +60,12 @@ def test_a_down_migration_may_delete(tmp_path: Path, path: str) -> None:
     assert codes(look(sql, tmp_path, path, "DROP TABLE users;\nDELETE FROM roles;\n")) == []
 
 
+def test_a_migration_that_cleans_up_deletes_for_good(tmp_path: Path) -> None:
+    for path in ("0013_cleanup.sql", "V7__reset_owner.sql"):
+        found = look(sql, tmp_path, path, "ALTER TABLE users DROP COLUMN plan;\n")
+        assert codes(found) == ["sql-drop"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from diffchecks import PREFIX, TABLES
+from diffchecks import DATA, PREFIX, TABLES
 from diffchecks.check_io import RawFinding
 from diffchecks.declarations import CHECKS
 from orchestrator.app.run_review import run_review
@@ -184,13 +184,15 @@ def test_a_changed_table_of_the_checks_is_another_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = shutil.copytree(TABLES, tmp_path / "tables")
+    flows = shutil.copytree(DATA / "flows", tmp_path / "data/flows")
     monkeypatch.setattr(result_cache, "TABLES", tables)
+    monkeypatch.setattr(result_cache, "DATA", tmp_path / "data")
     build_digest = result_cache.build_digest.__wrapped__
     digests = [build_digest()]
-    for name in ("vocabulary.yaml", "secrets/contexts.txt"):
-        (tables / name).write_bytes((tables / name).read_bytes() + b"\n")
+    for path in (tables / "vocabulary.yaml", tables / "secrets/contexts.txt", flows / "go.yaml"):
+        path.write_bytes(path.read_bytes() + b"\n")
         digests.append(build_digest())
-    assert len(set(digests)) == 3
+    assert len(set(digests)) == 4
 
 
 def test_which_analyzers_are_cached() -> None:

@@ -34,6 +34,7 @@ def build_digest() -> str:
     It is part of every key. The code is hashed because a checkout can change without its version.
     """
     files = [*sorted(Path(__file__).parent.rglob("*.py")), *sorted(DATA.parent.rglob("*.py"))]
+    files += sorted((DATA / "flows").glob("*.yaml"))
     files += sorted((*(DATA / "templates").glob("*.yaml"), *TABLES.rglob("*.*")))
     code = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
     return digest([__version__, code, list(sys.version_info[:3])])

@@ -75,6 +75,12 @@ LOST = [
     ),
     (
         ACCESS,
+        "A.cs",
+        "app.MapControllers().RequireAuthorization();\napp.Run();\n",
+        "app.MapControllers();\napp.Run();\n",
+    ),
+    (
+        ACCESS,
         "a.php",
         "<?php\nclass A {\n  #[IsGranted('ROLE_ADMIN')]\n  function act() { go(); }\n}\n",
         "<?php\nclass A {\n  function act() { go(); }\n}\n",

@@ -25,6 +25,8 @@ BLOCK = 'resource "aws_s3_bucket_public_access_block" "a" {\n  block_public_acls
 APP = 'const app = express();\n{}app.get("/", show);\n'
 LOST = [
     ("Dockerfile", "FROM a:1\nUSER app\nCMD run\n", "FROM a:1\nCMD run\n"),
+    ("Dockerfile", "FROM a:1@sha256:0a1b\nCMD run\n", "FROM a:1\nCMD run\n"),
+    ("k8s/pod.yaml", POD.replace("a:1.2.3", "a@sha256:0a1b"), POD),
     ("k8s/pod.yaml", POD.format(SECURE), POD.format("")),
     ("compose.yaml", COMPOSE.format("    read_only: true\n"), COMPOSE.format("")),
     ("main.tf", BUCKET + BLOCK, BUCKET),
@@ -67,6 +69,7 @@ KEPT = [
     ),
     ("a.js", APP.format("app.use(csurf());\n"), APP.format("app.use(doubleCsrfProtection);\n")),
     ("app.py", "CSRFProtect(app)\nrun()\n", "csrf = CSRFProtect()\ncsrf.init_app(app)\nrun()\n"),
+    ("Dockerfile", "FROM a:1@sha256:0a1b\nCMD run\n", "FROM a:2@sha256:2c3d\nCMD run\n"),
     # that did not harden
     ("Dockerfile", "FROM a:1\nUSER root\nCMD run\n", "FROM a:1\nCMD run\n"),
     ("app/settings.py", "SESSION_COOKIE_SECURE = False\nA = 1\n", "A = 1\n"),

@@ -93,6 +93,7 @@ def test_the_tests_of_a_deleted_file_are_named_where_they_stood(compare: Compare
         ("    ledger.assert_called_once_with(3)\n", False),
         ("    self.assertEqual(refund(3), 3)\n", False),
         ("    raise AssertionError\n", False),
+        ("    bill = refund(3)\n    bill.exists()\n    print(get_bill(3))\n", True),
         ("    check_refund(3)\n", False),
         ("    someone_elses_help(3)\n", False),  # it may assert
     ],
