@@ -101,15 +101,15 @@ def find_lost_settings(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
         counts = rows and file.head and path_kinds(file.path).isdisjoint(_NOT_IN)
         lost = {
             match["key"]: number
-            for number in (sorted(file.removed) if counts else ())
             for row in rows
+            for number in (sorted(file.removed) if counts else ())
             if (match := re.search(row["line"], file.base[number - 1][:MAX_CHARACTERS]))
             and match["key"] not in came
             and not re.search(rf"\b{re.escape(match['key'])}\b", head := "\n".join(file.head))
             and not re.search(row.get("unless", "(?!)"), head)
             and _owner_stays(file, number)
         }
-        for number in sorted(lost.values())[:1]:
+        for number in list(lost.values())[:1]:
             where = file.path, file.place(number), f"This is no longer set: {', '.join(lost)}"
             yield RawFinding(
                 "hardening-removed", *where, removed_path=file.path, removed_line=number

@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from diffchecks import removed_controls as check
+from diffchecks.check_io import CheckReply
 
 Codes = Callable[..., list[str]]
+Compare = Callable[..., CheckReply]
 
 POD = """\
 spec:
@@ -81,6 +83,14 @@ def test_a_line_that_is_replaced_or_did_not_harden(
     codes: Codes, path: str, was: str, now: str
 ) -> None:
     assert codes(check, {path: was}, {path: now}) == []
+
+
+def test_the_gravest_of_several_lines_is_the_place(compare: Compare) -> None:
+    was = "FROM a:1@sha256:0a1b\nRUN b\nUSER app\nCMD run\n"
+    now = "FROM a:1\nRUN b\nCMD run\n"
+    (found,) = compare(check, {"Dockerfile": was}, {"Dockerfile": now}).findings
+    assert (found.line, found.removed_line) == (3, 3)
+    assert found.message == "This is no longer set: USER, @sha256:"
 
 
 def test_a_line_that_moves_to_another_file(codes: Codes) -> None:
