@@ -109,7 +109,7 @@ def _is_stored(node: ast.AST) -> bool:
 
 def _bound(body: Sequence[ast.stmt]) -> set[str]:
     """The names that statements define or assign, themselves."""
-    assigned = [one for one in body if isinstance(one, ast.Assign | ast.AnnAssign)]
+    assigned: list[ast.stmt] = [n for n in body if isinstance(n, ast.Assign | ast.AnnAssign)]
     return find_stored_names(ast.Module(assigned, [])) | {getattr(n, "name", "") for n in body}
 
 
