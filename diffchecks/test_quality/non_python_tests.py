@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from diffchecks import name_some
 from diffchecks.check_io import CheckReply, RawFinding
-from diffchecks.data_files import read_rows
+from diffchecks.data_files import read_patterns, read_rows
 from diffchecks.jobs import ComparisonJob
 from diffchecks.python.source_definitions import gap_on_error, read_text
 
@@ -23,27 +23,33 @@ class _Language(Struct, frozen=True):
         runs: a running test, or a group of tests, which matches the group ``group``.
         skipped: a test or group that never runs.
         focused: a test that disables all others.
+        asserts: a line with which a test can fail.
     """
 
     files: tuple[str, ...]
     runs: re.Pattern[str]
     skipped: re.Pattern[str]
     focused: re.Pattern[str]
+    asserts: re.Pattern[str]
 
 
 def _read_languages() -> Iterator[_Language]:
     for files, *patterns in read_rows("tests.txt"):
-        at_start = (re.compile(rf"^[ \t]*(?:{each})", re.MULTILINE) for each in patterns)
-        yield _Language(tuple(files.split()), *at_start)
+        *starts, asserts = patterns
+        at_start = [re.compile(rf"^[ \t]*(?:{each})", re.MULTILINE) for each in starts]
+        in_code = re.compile(rf"^(?!\s*(?://|#|\*)).*?(?:{asserts})", re.MULTILINE)
+        yield _Language(tuple(files.split()), *at_start, in_code)
 
 
 _LANGUAGES = tuple(_read_languages())
+_CALL, _ASKS_ONLY, _ = read_patterns("weakened_tests").values()
 
 
 class _Tests(Struct):
-    """The tests of one file: name → line."""
+    """The tests of one file: name → line, and name → text of what it does."""
 
     runs: dict[str, int] = field(default_factory=dict)
+    bodies: dict[str, str] = field(default_factory=dict)
     groups: set[str] = field(default_factory=set)
     skipped: dict[str, int] = field(default_factory=dict)
     focused: dict[str, int] = field(default_factory=dict)
@@ -73,7 +79,7 @@ def compare_non_python_tests(job: ComparisonJob) -> CheckReply:
             before = _read(job.base_root, old, language)
             after = _read(job.head_root, path if file.status != "deleted" else None, language)
             names |= set(after.runs) | set(after.skipped)
-            findings += _weakened(path, before, after)
+            findings += _weakened(path, before, after, language.asserts)
             gone = [
                 test for test in before.runs if test not in after.runs and test not in after.skipped
             ]
@@ -93,14 +99,8 @@ def holds_non_python_tests(path: str) -> bool:
 
 def _language(path: str) -> _Language | None:
     name = path.rpartition("/")[2]
-    return next(
-        (
-            language
-            for language in _LANGUAGES
-            if any(fnmatchcase(name, each) for each in language.files)
-        ),
-        None,
-    )
+    fits = (each for each in _LANGUAGES if any(fnmatchcase(name, one) for one in each.files))
+    return next(fits, None)
 
 
 def _read(root: str, path: str | None, language: _Language) -> _Tests:
@@ -110,6 +110,9 @@ def _read(root: str, path: str | None, language: _Language) -> _Tests:
     text = read_text(root, path)
     for match in language.runs.finditer(text):
         found.runs.setdefault(match["name"], _line(text, match))
+        deeper = len(match[0]) - len(match[0].lstrip()) + 1
+        body = re.compile(rf"[^\n]*\n?(?:[ \t]{{{deeper},}}[^\n]*\n|[ \t]*\n)*")
+        found.bodies.setdefault(match["name"], next(body.finditer(text, match.end()))[0])
         if match.groupdict().get("group"):
             found.groups.add(match["name"])
     for match in language.skipped.finditer(text):
@@ -124,7 +127,9 @@ def _line(text: str, match: re.Match[str]) -> int:
     return text.count("\n", 0, match.start()) + 1
 
 
-def _weakened(path: str, before: _Tests, after: _Tests) -> Iterator[RawFinding]:
+def _weakened(
+    path: str, before: _Tests, after: _Tests, asserts: re.Pattern[str]
+) -> Iterator[RawFinding]:
     for name, line in after.skipped.items():
         if name in before.runs:
             message = f"The existing test {name!r} is now skipped"
@@ -133,6 +138,14 @@ def _weakened(path: str, before: _Tests, after: _Tests) -> Iterator[RawFinding]:
         if name not in before.focused:
             message = f"Only {name!r} runs now: a focused test disables all others"
             yield RawFinding("focused", path, line, message, key=f"focused: {name}")
+    for name in sorted(after.runs.keys() - after.groups):
+        was, now = before.bodies.get(name, ""), after.bodies[name]
+        came = set(_CALL.findall(now)).difference(_CALL.findall(was))  # one may assert instead
+        emptied = asserts.search(was) and not asserts.search(now)
+        if emptied and all(map(_ASKS_ONLY.fullmatch, came)):
+            message = f"{name!r} had assertions and now has none"
+            line = after.runs[name]
+            yield RawFinding("assertions-removed", path, line, message, key=f"emptied: {name}")
 
 
 def _removed(job: ComparisonJob, removed: _Lost, names: set[str]) -> RawFinding | None:

@@ -115,7 +115,7 @@ WORD_LENGTH = 4  # shorter names say too little about the subject of a test
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 # Names of functions, classes, parameters, keywords and module variables, not of locals.
-_ASKS_ONLY, _DEFINED = read_patterns("weakened_tests").values()
+_, _ASKS_ONLY, _DEFINED = read_patterns("weakened_tests").values()
 _OWN = re.compile(r"([A-Za-z_]\w*) (?:=|in) |\bas ([A-Za-z_]\w*)")
 
 

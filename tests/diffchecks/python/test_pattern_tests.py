@@ -1,6 +1,7 @@
 """Tests of other languages: removed, skipped, focused, by what is sure."""
 
 from collections.abc import Callable
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -33,6 +34,34 @@ def test_a_removed_test(compare: Callable[..., Any], path: str, text: str, test:
     (one,) = compare(check, {path: text}, {path: text.replace(test, "")}).findings
     name = "TestTake" if path.endswith(".go") else "takes"
     assert (one.code, one.message) == ("removed", f"1 test was removed: {name!r}")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "old", "line"),
+    [
+        ("a.test.ts", JS, "async () => {}", "expect(pay(1)).toBe(1);"),
+        ("a_test.go", GO, "\ty()\n", 't.Fatal("no")'),
+        ("a_test.go", GO, "\ty()\n", "check(t, pay(1))"),
+        ("ATest.java", JAVA, "throws E {", "assertEquals(1, pay(1));"),
+        ("ATest.java", JAVA, "throws E {", 'mvc.perform(get("/")).andExpect(ok);'),
+        ("a_spec.rb", RUBY, "'takes' do", "expect(pay(1)).to eq 1"),
+    ],
+)
+def test_a_test_that_lost_its_assertions(
+    codes: Codes, path: str, text: str, old: str, line: str
+) -> None:
+    def holding(body: str) -> str:
+        end = "}" if old.endswith("}") else ""
+        return text.replace(old, f"{old.removesuffix(end)}\n{indent(body, '    ')}\n  {end}")
+
+    comment = "# " if path.endswith(".rb") else "// "
+    for emptied in ("pay(1)", comment + line, "bill = pay(1)\nbill.isEmpty()"):
+        changed = holding(emptied)
+        assert codes(check, {path: holding(f"pay(1)\n{line}")}, {path: changed}) == [
+            "assertions-removed"
+        ]
+        assert codes(check, {path: holding("pay(1)")}, {path: changed}) == []
+    assert codes(check, {path: holding(line)}, {path: holding("same(pay(1))")}) == []
 
 
 @pytest.mark.parametrize(("path", "text", "test"), FILES)
