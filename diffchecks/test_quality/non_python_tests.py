@@ -138,13 +138,12 @@ def _weakened(
         if name not in before.focused:
             message = f"Only {name!r} runs now: a focused test disables all others"
             yield RawFinding("focused", path, line, message, key=f"focused: {name}")
-    for name in sorted(after.runs.keys() - after.groups):
+    for name, line in after.runs.items():
         was, now = before.bodies.get(name, ""), after.bodies[name]
         came = set(_CALL.findall(now)).difference(_CALL.findall(was))  # one may assert instead
-        emptied = asserts.search(was) and not asserts.search(now)
+        emptied = name not in after.groups and asserts.search(was) and not asserts.search(now)
         if emptied and all(map(_ASKS_ONLY.fullmatch, came)):
             message = f"{name!r} had assertions and now has none"
-            line = after.runs[name]
             yield RawFinding("assertions-removed", path, line, message, key=f"emptied: {name}")
 
 
