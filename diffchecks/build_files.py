@@ -3,6 +3,7 @@
 A language has these fields:
 
     files     patterns of names
+    settings  true: no program runs such a file as a script of its language
     comment   expression for comments, which are not searched
     checked   expression for a check of what was downloaded: no download before it counts
     also      another language whose patterns hold here too

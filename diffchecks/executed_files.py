@@ -8,10 +8,11 @@ variable that such a line uses.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
-from itertools import islice
+from itertools import chain, islice
 from pathlib import PurePosixPath
 from typing import Final
 
+from diffchecks.build_files import languages
 from diffchecks.check_io import CheckReply, decode_text, read_if_possible
 from diffchecks.data_files import any_of, read_map, read_patterns, read_yaml
 from diffchecks.declarations import Files
@@ -28,7 +29,8 @@ _SHELL_SUFFIXES: Final = frozenset(
 _LOOKED_UP = 20  # variables with names of files; each is searched for in the whole program
 _MAX_LINE_LENGTH = 2000  # characters of a line; longer ones are minified code, whose names differ
 
-PROGRAMS = Files((*file_names("source_code"), *file_names("with_programs")))
+_BUILDS = [each["files"] for each in languages().values() if "settings" not in each]
+PROGRAMS = Files((*file_names("source_code"), *file_names("with_programs"), *chain(*_BUILDS)))
 """What may run another file."""
 _NAMED_AS_PROGRAMS = tuple({*PROGRAMS.names} - {*file_names("pages"), *file_names("tool_settings")})
 

@@ -40,7 +40,8 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[st
 def suffix_of(name: str) -> str:
     """The ending of a file's name in lower case, with its dot; empty: no language has it."""
     ending = splitext(name)[1].lower()
-    return "" if vocabulary("no_suffix").fullmatch(ending) else ending
+    gemfile = vocabulary("gemfile").fullmatch(name.rpartition("/")[2])
+    return "" if gemfile or vocabulary("no_suffix").fullmatch(ending) else ending
 
 
 def may_be_script(path: str) -> bool:

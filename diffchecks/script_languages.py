@@ -2,7 +2,7 @@
 
 from pathlib import PurePosixPath
 
-from diffchecks.data_files import read_map
+from diffchecks.data_files import read_map, vocabulary
 from diffchecks.file_patterns import file_names
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93", "bats"})
@@ -47,5 +47,7 @@ def script_language(path: str, data: bytes) -> str:
     if is_husky_hook(path):
         return "sh"
     name = PurePosixPath(path).name.lower()
+    if vocabulary("gemfile").fullmatch(name):
+        return "rb"
     kinds = (("sh", "shell_files"), ("rb", "ruby_files"))
     return next((end for end, kind in kinds if name in map(str.lower, file_names(kind))), "")

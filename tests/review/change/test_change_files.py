@@ -205,11 +205,12 @@ async def test_line_ends_and_encodings(review):
 async def test_binary_files(review):
     zero = b"data\0\0\1" * 50
     files = await review(
-        {"b.bin": zero, "was_text.py": "a = 1\n", "was_binary.py": zero},
+        {"b.bin": zero, "was_text.py": "a = 1\n", "was_binary.py": zero, "was_empty.ico": ""},
         {
             "b.bin": zero + b"\1",
             "was_text.py": b"a = 1\n\0",
             "was_binary.py": "a = 1\nb = 2\n",
+            "was_empty.ico": b"\0\0\x01\0\1",
             "new.png": b"\x89PNG\r\n\x1a\n\0\0",
             "hook": b"#!/bin/sh\n#\0\nrm -rf $1/*\n",
             "new.js": b"//\0\neval(location.hash)\n",
@@ -230,7 +231,8 @@ async def test_binary_files(review):
     assert files["was_text.py"].removed == (1,)
     assert (files["was_binary.py"].kind, files["was_binary.py"].added) == ("text", (1, 2))
     assert files["noise"].skip == "binary"
-    assert (files["new.png"].kind, files["new.png"].gap) == ("media", False)
+    for path in ("new.png", "was_empty.ico"):
+        assert (files[path].kind, files[path].gap) == ("media", False)
     assert files["wide.ps1"].skip.startswith("binary: UTF-16 text")
     assert files["late.py"].kind == "text"
     assert (files["controls.py"].kind, files["controls.py"].skip) == ("text", None)
