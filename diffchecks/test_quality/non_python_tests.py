@@ -36,9 +36,9 @@ class _Language(Struct, frozen=True):
 def _read_languages() -> Iterator[_Language]:
     for files, *patterns in read_rows("tests.txt"):
         *starts, asserts = patterns
-        at_start = [re.compile(rf"^[ \t]*(?:{each})", re.MULTILINE) for each in starts]
+        runs, skips, focuses = (re.compile(rf"^[ \t]*(?:{e})", re.MULTILINE) for e in starts)
         in_code = re.compile(rf"^(?!\s*(?://|#|\*)).*?(?:{asserts})", re.MULTILINE)
-        yield _Language(tuple(files.split()), *at_start, in_code)
+        yield _Language(tuple(files.split()), runs, skips, focuses, in_code)
 
 
 _LANGUAGES = tuple(_read_languages())

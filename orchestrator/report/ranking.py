@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.code_review.verdict.model import Finding, Verdict, severity_counts
 from orchestrator.wording import count_noun
 
@@ -38,7 +39,8 @@ class RankedFindings(Struct, frozen=True):
 def rank_findings(verdict: Verdict, *, everything: bool = False) -> RankedFindings:
     """Which open findings are told at length, and which have a line.
 
-    Refuted findings, ``info``, and what agents report as ``low`` never are at length.
+    Refuted findings, ``info``, and what agents report as ``low`` never are at length. What an agent
+    that read an analyzer's finding takes for less is where nothing else is.
 
     Args:
         everything: all are told at length, for readers who ask for it.
@@ -46,7 +48,8 @@ def rank_findings(verdict: Verdict, *, everything: bool = False) -> RankedFindin
     causes = group_by(open_findings(verdict), lambda one: _cause_of(one, exact=everything))
     if everything:
         return RankedFindings(causes, ())
-    at_length = [cause for cause in causes if _may_be_first(cause[0])][:AT_LENGTH]
+    may = [cause for cause in causes if _may_be_first(cause[0])]
+    at_length = ([cause for cause in may if not _is_doubted(cause[0])] or may)[:AT_LENGTH]
     return RankedFindings(at_length, [cause for cause in causes if cause not in at_length])
 
 
@@ -68,6 +71,15 @@ def _may_be_first(finding: Finding) -> bool:
     by_agents = finding.support != "proven" or any(one.is_reproduced for one in finding.proofs)
     minor = finding.severity == "info" or (by_agents and finding.severity == "low")
     return not minor and finding.support != "refuted"
+
+
+def _is_doubted(finding: Finding) -> bool:
+    """Whether an agent disputes what an analyzer reports below ``high``, or lowers it."""
+    if finding.support != "proven" or finding.proofs or is_as_severe(finding.severity, "high"):
+        return False
+    argued = (one for one in finding.reports if one.reason and not one.proved)
+    lowers = (one for one in argued if not is_as_severe(one.severity, finding.severity))
+    return bool(finding.objections) or any(lowers)
 
 
 def _cause_of(finding: Finding, *, exact: bool) -> Hashable:

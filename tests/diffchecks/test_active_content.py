@@ -29,7 +29,7 @@ PAIRS = [
     ("embedded-repository", "a/config", "[core]\n\tbare = true", "core:\n\tbare = true"),
     (SETTING, ".vscode/tasks.json", '"runOn": "folderOpen"', '"runOn": "default"'),
     (SETTING, ".vscode/settings.json", '"git.path": "./x"', '"git.enabled": true'),
-    (SETTING, ".mcp.json", '"command": "npx"', '"url": "https://a.example/mcp"'),
+    (SETTING, ".mcp.json", '"command": "npx"', '"url": "x", "command": "diffcourt"'),
     (SETTING, ".npmrc", "script-shell=./x", "save-exact=true"),
     (SETTING, ".npmrc", "node-options=--require ./x.js", "node-options=--max-old-space-size=8"),
     (SETTING, ".cargo/config.toml", 'rustc-wrapper = "./x"', 'rustc-wrapper = "sccache"'),
