@@ -39,8 +39,8 @@ class RankedFindings(Struct, frozen=True):
 def rank_findings(verdict: Verdict, *, everything: bool = False) -> RankedFindings:
     """Which open findings are told at length, and which have a line.
 
-    Refuted findings, ``info``, and what agents report as ``low`` never are at length. What an agent
-    that read an analyzer's finding takes for less is where nothing else is.
+    Refuted findings, ``info``, and what agents report as ``low`` never are at length. Analyzers'
+    findings of which an agent takes one for less, of one rule in a file, are where nothing else is.
 
     Args:
         everything: all are told at length, for readers who ask for it.
@@ -49,7 +49,8 @@ def rank_findings(verdict: Verdict, *, everything: bool = False) -> RankedFindin
     if everything:
         return RankedFindings(causes, ())
     may = [cause for cause in causes if _may_be_first(cause[0])]
-    at_length = ([cause for cause in may if not _is_doubted(cause[0])] or may)[:AT_LENGTH]
+    doubted = {_kind_of(cause[0]) for cause in may if _is_doubted(cause[0])}
+    at_length = ([cause for cause in may if _kind_of(cause[0]) not in doubted] or may)[:AT_LENGTH]
     return RankedFindings(at_length, [cause for cause in causes if cause not in at_length])
 
 
@@ -80,6 +81,12 @@ def _is_doubted(finding: Finding) -> bool:
     argued = (one for one in finding.reports if one.reason and not one.proved)
     lowers = (one for one in argued if not is_as_severe(one.severity, finding.severity))
     return bool(finding.objections) or any(lowers)
+
+
+def _kind_of(finding: Finding) -> Hashable:
+    """A key that is equal for what one rule says of one file."""
+    alike = finding.rule, finding.path, finding.severity
+    return alike if finding.support == "proven" and not finding.proofs else finding.id
 
 
 def _cause_of(finding: Finding, *, exact: bool) -> Hashable:

@@ -284,6 +284,9 @@ def test_what_an_agent_disputes_or_lowers_has_a_line_where_something_else_is_at_
         one = replace(finding(1, severity=severity, title="T1"), **more)
         ranked = rank_findings(verdict(findings=(one, sure)))
         assert len(ranked.also_noticed) == lines, (severity, more)
+        alike = replace(one, id="F2", title="T2", reports=(), objections=())
+        ranked = rank_findings(verdict(findings=(one, alike, sure)))
+        assert len(ranked.also_noticed) == 2 * lines, "it says the same of the other place"
         assert len(rank_findings(verdict(findings=(one,))).at_length) == 1
 
 
