@@ -181,8 +181,7 @@ class ModuleApi:
         )
         bound_once = _unconditional(self.source)
         # A framework finds them, and nobody imports them: only classes are there to derive from.
-        name = self.source.path.rpartition("/")[2]
-        found = name in read_names("modules_of_frameworks")
+        found = not read_names("modules_of_frameworks").isdisjoint(self.source.path.split("/")[-2:])
         reexported = _reexported(self.source)
         for name, member in self.module.members.items():
             if self.exposed is not None:

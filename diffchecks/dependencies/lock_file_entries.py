@@ -28,7 +28,7 @@ class LockEntry(Struct, frozen=True):
         digests: of its content, with which an installer detects a replaced file.
         script: it runs an install script.
         exempt: it needs no digest; nor do a path and a repository at a commit.
-        git: the source is a repository.
+        git, bundled: the source is a repository, or the archive of another package.
         path: the local directory or file of its source; empty: none.
         urls: download locations of its files, one URL for each host.
         files: file name → digest, if the lock file has several.
@@ -41,6 +41,7 @@ class LockEntry(Struct, frozen=True):
     script: bool = False
     exempt: bool = False
     git: bool = False
+    bundled: bool = False
     path: str = ""
     urls: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
@@ -272,7 +273,6 @@ def _npm_entry(name: str, package: Mapping[str, Any]) -> LockEntry:
     version, source = str(package.get("version", "")), str(package.get("resolved", ""))
     source = source or (version if URL.match(version) or version[:5] == "file:" else "")
     path = source.removeprefix("file:") if package.get("link") or source[:5] == "file:" else ""
-    git = source.startswith(("git", "ssh:"))
     return LockEntry(
         str(package.get("name", name)),
         version,
@@ -281,7 +281,8 @@ def _npm_entry(name: str, package: Mapping[str, Any]) -> LockEntry:
         script=bool(package.get("hasInstallScript")),
         # Without a URL it is a workspace's directory, or part of another package.
         exempt=not source,
-        git=git,
+        git=source.startswith(("git", "ssh:")),
+        bundled=not source and bool(package.get("bundled") or package.get("inBundle")),
         path=path,
     )
 

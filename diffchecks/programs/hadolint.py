@@ -2,7 +2,7 @@
 
 Heredocs are rewritten for its parser, which knows only their simplest form. It needs a blank line
 after a heredoc, takes no dash or backslash before the name and no second heredoc of one
-instruction, and knows none of ``ADD``.
+instruction, and knows none of ``ADD``. Nor does it know a variable's default among ports.
 """
 
 import re
@@ -22,6 +22,7 @@ BLANK = b"\t \t \t"
 """The line that is added after a heredoc; see ``original_line``."""
 
 _INSTRUCTION = re.compile(rb"\s*(?:ONBUILD\s+)?(?:RUN|COPY|ADD)\s", re.IGNORECASE)
+_EXPOSED_DEFAULT = re.compile(rb"(?im)^([ \t]*EXPOSE[ \t].*?\$\{\w+):?-\w*\}")
 _ADD = re.compile(rb"\bADD\b", re.IGNORECASE)
 _OPENER = re.compile(rb"(?<=\s)\d*<<(?P<dash>-?)(?P<quote>[\"']?|\\)(?P<name>[\w.-]+)[\"']?")
 
@@ -31,7 +32,7 @@ class Hadolint(Linter):
 
     def prepare(self, path: str, data: bytes) -> bytes:
         """Remove comments that suppress findings or name a shell, and simplify heredocs."""
-        return simplify_heredocs(_DIRECTIVES.sub(rb"\1-", data))
+        return simplify_heredocs(_EXPOSED_DEFAULT.sub(rb"\1}", _DIRECTIVES.sub(rb"\1-", data)))
 
     def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
         """A file with an error of syntax."""

@@ -36,7 +36,13 @@ POM = "<project><groupId>g</groupId><artifactId>{}</artifactId>{}<version>{}</ve
 PARENT = (
     "\n<parent><groupId>g</groupId><artifactId>r</artifactId>\n<version>1.0</version></parent>\n"
 )
-FRAMEWORK = ("x/views.py", "x/forms.py", "x/tasks.py", "x/management/commands/sync.py")
+FRAMEWORK = (
+    "x/views.py",
+    "x/views/staff.py",
+    "x/forms.py",
+    "x/tasks.py",
+    "x/management/commands/sync.py",
+)
 
 
 def needed(*names: str) -> str:

@@ -351,6 +351,8 @@ def npm(**given: str) -> str:
         (npm(digest=SHA1), npm(), []),
         (npm(), npm(digest=SHA1), ["lock-digest"]),
         (npm(), npm(digest=""), ["lock-unverified"]),
+        (npm(), npm(url='", "inBundle": true, "x": "', digest=""), []),
+        (npm(), npm(url='", "x": "', digest=""), ["lock-unverified"]),
         (npm(digest=""), npm(digest="", version="1.0.1"), []),
         (npm(url=PUBLIC.replace("https", "http")), npm(url=PUBLIC.replace("https", "http"), version="1.0.1"), []),
     ],

@@ -97,6 +97,7 @@ export function f({ g, h: [i = c], ...j }: D, k = g, ...l: Args[]): j is D {
   outer: for (;;) { continue outer; }
   if (typeof maybe !== "undefined") { maybe(); }
   window.known = 1;
+  $localize`:@@copied:It was copied`;
   return known && given && ambient && E && a && Kind && f<Record<string, Set>, 1>(process);
   function later(...o) { return arguments.length + o.length; }
 }

@@ -127,6 +127,7 @@ def test_each_code_by_a_pair(
         ),
         (invisible_characters, "a.py", "\u03b1 = 0.5  # \u0394t in \u03bcs\n"),
         (invisible_characters, "a.py", "\ufeffx = 1\n"),
+        (invisible_characters, "ur.json", '"\u0641\u0631\u202c",\n'),
         (syntax_and_duplicates, "a.yaml", "a: !Ref x\n---\nb: 1\n"),
         (syntax_and_duplicates, "a.json", ""),
         (

@@ -31,6 +31,7 @@ def test_a_chosen_secret_is_found(code: str, line: str) -> None:
     "line",
     [
         'API_TOKEN = "session-token-v2"',
+        'API_TOKEN = "someRandomStringWith32Characters"',
         'token = "Ann@Example2.com"',
         'api_key = "Settings.Key2!"',
         'api_key = "Which_1?"',

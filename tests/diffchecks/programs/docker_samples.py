@@ -9,7 +9,7 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "DL3004": (FROM + "RUN sudo apt-get update\n", FROM + "RUN apt-get update\n"),
     "DL3006": ("FROM debian\n", FROM),
     "DL3007": ("FROM debian:latest\n", FROM),
-    "DL3011": (FROM + "EXPOSE 80000\n", FROM + "EXPOSE 8000\n"),
+    "DL3011": (FROM + "EXPOSE 80000\n", FROM + "EXPOSE 8000 ${PORT:-3333}/tcp\n"),
     "DL3012": (
         FROM + 'HEALTHCHECK CMD ["a"]\nHEALTHCHECK CMD ["b"]\n',
         FROM + 'HEALTHCHECK CMD ["a"]\n',
