@@ -8,7 +8,7 @@ shows stays found, and a line is read where one reading has all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 
 _PATTERNS = read_patterns("readings")
 
-# The directives of conditions, and whatever may hold something that looks like one.
 _SPLIT = {"kind": "ERROR", "has": {"regex": r"^#\s*(if|el|endif)"}}  # a statement by a directive
 
 # A node that the parser inserts for missing text is empty and not a named node.
 _BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
-
 
 _PACKAGED = frozenset({"perl"})  # grammars that have a package each
 
@@ -60,20 +58,26 @@ def read_program(source: Source, language: PatternFile) -> list[Reading]:
     """The program as it stands, then readings with parts blanked that have more of its lines."""
     # Grammars reject lone surrogates, end at a NUL, and Go's needs a line end after the last line.
     text = source.text.encode("utf-8", "replace").decode().replace("\0", "\1") + "\n"
-    grammars = language.grammars[source.suffix]
-    best = first = _read(text, frozenset(), grammars, language)
+    best = first = _read(text, frozenset(), language.grammars[source.suffix], language)
+    readings = [first, *_branches(first, language)]
+    # Branches come before fillers, each of which costs a parse: many headers need no other.
+    open_lines = unread_lines(readings)
     for hole, filler in language.holes.items():
-        if left := best.unread & first.unread:
+        if left := best.unread & open_lines:
             filled, lost = _fill(best.text, re.compile(hole), filler)
             if filled != best.text:
-                reading = _read(filled, best.lost | lost, grammars, language)
-                best = reading if len(reading.unread & first.unread) < len(left) else best
-    readings = [first] if best is first else [first, best]
-    if language.macros and (best.unread & first.unread or first.root.find({"rule": _SPLIT})):  # type: ignore[call-overload]
+                reading = _read(filled, best.lost | lost, [first.grammar], language)
+                best = reading if len(reading.unread & open_lines) < len(left) else best
+    filled_ones = readings if best is first else [first, best, *_branches(best, language)]
+    return min(filled_ones, readings, key=lambda each: len(unread_lines(each)))
+
+
+def _branches(reading: Reading, language: PatternFile) -> Iterator[Reading]:
+    """A reading again with the first, then the last branch of each of its conditions."""
+    if language.macros and (reading.unread or reading.root.find({"rule": _SPLIT})):  # type: ignore[call-overload]
         for last in (False, True):
-            kept, dropped = _keep_branches(best.text, last=last)
-            readings.append(_read(kept, best.lost | dropped, grammars, language))
-    return readings
+            kept, dropped = _keep_branches(reading.text, last=last)
+            yield _read(kept, reading.lost | dropped, [reading.grammar], language)
 
 
 @cache
@@ -95,7 +99,7 @@ def unread_lines(readings: Sequence[Reading]) -> frozenset[int]:
 def _read(
     text: str, lost: frozenset[int], grammars: Sequence[str], language: PatternFile
 ) -> Reading:
-    """The reading of the grammar with the fewest unread lines, and then the fewest errors."""
+    """The reading of the grammar with the fewest unread lines and errors together."""
     from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
 
     readings = list[Reading]()
@@ -108,7 +112,7 @@ def _read(
         readings.append(Reading(grammar, root, text, lost, unread, noted, len(broken)))
         if not broken:
             break
-    return min(readings, key=lambda each: (len(each.unread), each.errors))
+    return min(readings, key=lambda each: len(each.unread) + each.errors)
 
 
 def _unparsed_lines(broken: Sequence[SgNode], text: str, language: PatternFile) -> frozenset[int]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from diffchecks.check_io import NOT_PARSED, NOTE, NOTHING_TO_COMPARE
+from diffchecks.data_files import vocabulary
 from diffchecks.new_findings import remove_white_space
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.findings.quote_location import MIN_QUOTE, find_quote
@@ -170,21 +171,20 @@ def latest(entries: Iterable[Work]) -> dict[str, Work]:
 def gaps(entries: Sequence[AnalyzerCall]) -> dict[tuple[str, str], str]:
     """(tool, path) → why; a path that a later call examined is no gap any more.
 
-    Neither is a file that a comparison could not read and another analyzer could not read in base,
+    Neither is text that a comparison could not read, and another analyzer could not read in base,
     nor a script that a grammar could not parse and oxlint, which conforms, has settled.
     """
-    ends = [call.result for call in entries if call.result.tool == "oxlint"]
-    read = {path for result in ends for path in (*result.read, *result.known_gaps)}
-    known = frozenset[str]().union(
-        *(call.result.known_gaps for call in entries if not call.result.compares)
-    )
-    open_gaps: dict[tuple[str, str], str] = {}
+    results = [call.result for call in entries]
+    read = {p for each in results if each.tool == "oxlint" for p in (*each.read, *each.known_gaps)}
+    known = {path for each in results if not each.compares for path in each.known_gaps}
+    open_gaps, limit = dict[tuple[str, str], str](), vocabulary("our_limit")
     for call in entries:
         for path in call.result.examined:
             open_gaps.pop((call.tool, path), None)
         for path, why in call.result.gaps.items():
             is_hole = path in read and why.startswith(NOT_PARSED)
-            if not (is_hole or (call.result.compares and path in known)):
+            is_known = call.result.compares and path in known and not limit.search(why)
+            if not (is_hole or is_known):
                 open_gaps[call.tool, path] = why
     return open_gaps
 

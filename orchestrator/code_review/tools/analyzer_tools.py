@@ -1,6 +1,7 @@
 """An analyzer as a tool: run it, keep what is new, say what was not looked at."""
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
@@ -11,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from diffchecks.check_io import BASE_DOES_NOT_PARSE, NOTHING_TO_COMPARE, RawFinding
+from diffchecks.data_files import vocabulary
 from diffchecks.file_patterns import TEMPLATE_DIRECTORY
 from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import may_be_broken
@@ -45,6 +47,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 A = TypeVar("A", bound=SideAnalyzer | ChangeAnalyzer)
 
 TEMPLATE = "it looks like a template"
+PLACE = re.compile(r":|\blines?\b")  # what follows in a reason says where
 SECONDS = 120.0
 AROUND_PROGRAMS = 120.0
 """Seconds for what is around programs of base: exporting both sides, and the check."""
@@ -358,11 +361,11 @@ class SideTool(Analysis[SideAnalyzer]):
             if files:
                 base = await self._report(analyzer, base_side, base_paths)
         # Where base could not be read there is nothing to compare with: only added lines count.
-        unread = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
+        unread = {f.path: why for f in scope.files if (why := base.gaps.get(f.old_path or f.path))}
         if head.findings:
             sides = base_side, head_side
             introduced = await introduced_findings(
-                workspace, self._pool, base, head, sides, base_unknown=unread
+                workspace, self._pool, base, head, sides, base_unknown=frozenset(unread)
             )
         error = head.error or (base.error if head.findings else None)
         deleted = frozenset(file.path for file in scope.files if file.status == "deleted")
@@ -374,27 +377,28 @@ class SideTool(Analysis[SideAnalyzer]):
         return _result_of(workspace, analyzer, ended, scope, introduced, known)
 
     def _split_gaps(
-        self, analyzer: SideAnalyzer, head: AnalyzerReport, side: Side, unread: frozenset[str]
+        self, analyzer: SideAnalyzer, head: AnalyzerReport, side: Side, unread: Mapping[str, str]
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Path → why it could not be examined, of gaps that the change makes and of known ones.
 
-        Known are files of code that could not be read in base either, templates where these lie,
-        and what tests read. What is searched in a file's text, such as secrets, is never known.
+        Known are files of code that could not be read in base for the same reason, templates where
+        these lie, and what tests read. What is searched in a file's text, such as secrets, is never
+        known, nor is a limit of ours, such as time: it says nothing of the text.
 
         Args:
-            unread: the files of which base's version could not be read.
+            unread: path → why base's version could not be read.
         """
         gaps, known = dict[str, str](), dict[str, str]()
         code = analyzer.files_read(replace(head, findings=(), examined=frozenset(head.gaps)))
         for path, why in head.gaps.items():
-            if path not in code:
+            if path not in code or vocabulary("our_limit").search(why):
                 gaps[path] = why
                 continue
             marks = describe_template(path, "\n".join(self._workspace.read(side, path)))
             named = f"{why}; {TEMPLATE}, with {marks}" if marks and TEMPLATE not in why else why
             if lies_among_templates(path) and TEMPLATE in named:
                 known[path] = named
-            elif path in unread:
+            elif path in unread and PLACE.split(unread[path])[0] == PLACE.split(why)[0]:
                 known[path] = f"{named}; base's version could not be read either"
             elif may_be_broken(path, why):
                 known[path] = f"{why}; what tests read may be broken"

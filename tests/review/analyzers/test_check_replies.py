@@ -9,6 +9,9 @@ from diffchecks import PREFIX
 from diffchecks.check_io import CheckReply
 from orchestrator.code_review.analyzers import own_checks
 from orchestrator.code_review.analyzers.own_checks import call_check, call_check_in_batches
+from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
+from orchestrator.code_review.findings.evidence_from_journal import gaps as open_gaps
+from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import change, review
@@ -52,6 +55,40 @@ async def test_a_file_that_takes_a_parser_too_long_is_a_gap_and_the_others_are_c
     assert errors == {"3.yaml": f"{name}: the worker took too much processor time for one file"}
     assert {path for reply in replies for path in reply.examined} == {*names} - {"3.yaml"}
     assert sum(len(reply.findings) for reply in replies) == 7
+
+
+@pytest.mark.attack("limits that base's version of a file reaches, too")
+async def test_a_limit_that_base_reaches_too_is_a_gap_and_a_hole_of_base_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_checks, "FILE_SECONDS", 0.25)
+    lists = "int a[1][1] = {{1}};\n"
+    base = {
+        "templates/slow.h": lists + "class A : @ x = () 'a\n" * 8_000,
+        "deep.js": "[" * 3_000,
+        "hole.h": lists + '  x = = "a" ( y ; gets ( [ line ;\n' * 2,
+    }
+    head = {path: text + text[-20:] for path, text in base.items()}
+    verdict = await review(change(tmp_path, base, {**head, "app.py": "X = 1\n"}))
+    whys = {entry.path: entry.why for entry in verdict.skipped if entry.gap}
+    assert whys == {
+        "templates/slow.h": "patterns: the worker took too much processor time for one file",
+        "deep.js": "nested too deeply to be parsed: over 2000 open brackets",
+    }
+    (note,) = (entry.why for entry in verdict.skipped if not entry.gap)
+    assert note == "its grammar cannot parse lines 2, 3, 4; base's version could not be read either"
+
+
+def test_a_hole_that_base_has_excuses_no_limit_of_a_comparison() -> None:
+    hole = AnalysisResult("patterns", known_gaps={"a.h": "its grammar cannot parse line 1"})
+    whys = {"a.h": "api_breakage: ran longer than 9 s", "b.h": "does not parse"}
+    known = AnalysisResult("patterns", known_gaps={"b.h": "does not parse"})
+    comparison = AnalysisResult("api_breakage", gaps=whys, compares=True)
+    calls = [
+        AnalyzerCall("1/a", 1, "qa", result.tool, "", result)
+        for result in (hole, known, comparison)
+    ]
+    assert open_gaps(calls) == {("api_breakage", "a.h"): whys["a.h"]}
 
 
 async def test_a_flow_through_files_of_two_batches_is_reported_at_its_sink_alone(
