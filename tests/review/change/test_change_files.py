@@ -210,7 +210,7 @@ async def test_binary_files(review):
             "b.bin": zero + b"\1",
             "was_text.py": b"a = 1\n\0",
             "was_binary.py": "a = 1\nb = 2\n",
-            "was_empty.ico": b"\0\0\x01\0\1",
+            "was_empty.ico": b"\x89PNG\r\n\x1a\n\0\0",
             "new.png": b"\x89PNG\r\n\x1a\n\0\0",
             "hook": b"#!/bin/sh\n#\0\nrm -rf $1/*\n",
             "new.js": b"//\0\neval(location.hash)\n",
