@@ -170,6 +170,8 @@ def _apply_options(settings: ReviewSettings, options: ReviewOptions) -> ReviewSe
     given = {name: value for name, value in chosen.items() if value is not None}
     if options.effort is not None:
         given["effort"] = replace(settings.effort, level=options.effort)
+    if options.no_proofs:
+        given["proofs"] = replace(settings.proofs, agent=None)
     return replace(settings, bounds=replace(settings.bounds, **bounds), **given)
 
 

@@ -95,6 +95,7 @@ class ReviewOptions(Struct, frozen=True):
         advisories: absolute path of a dump of advisories; None: that of the configuration, if any.
         previous: the path of a verdict to compare with; None: the newest in the store, if any.
         no_cache: ignore the analyzer results of earlier reviews.
+        no_proofs: no agent writes tests that prove findings.
         run_tests: base's test command and agents' snippets may run; None: the environment decides.
         run_analyzers: the analyzers and type checker of base may run; None: as ``run_tests``.
         allow_spending: base may choose a paid provider and raise bounds; None: as ``run_tests``.
@@ -124,6 +125,7 @@ class ReviewOptions(Struct, frozen=True):
     advisories: str | None = None
     previous: str | None = None
     no_cache: bool = False
+    no_proofs: bool = False
     run_tests: bool | None = None
     run_analyzers: bool | None = None
     allow_spending: bool | None = None

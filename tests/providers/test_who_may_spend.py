@@ -40,6 +40,12 @@ def greedy(**given: Any) -> Policy:
     return policy({"config/defaults.yaml": GREEDY}, **given)
 
 
+def test_no_proofs_asks_no_prover_whatever_base_sets() -> None:
+    asks = {"config/defaults.yaml": "proofs: {agent: prover, findings: 3}\n"}
+    assert policy(asks).settings.proofs.agent == "prover"
+    assert policy(asks, no_proofs=True).settings.proofs.agent is None
+
+
 def test_base_alone_makes_no_paid_request(
     tmp_path: Path, portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
