@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.code_review.verdict.model import Finding, Verdict, severity_counts
 from orchestrator.wording import count_noun
 
@@ -39,8 +38,7 @@ class RankedFindings(Struct, frozen=True):
 def rank_findings(verdict: Verdict, *, everything: bool = False) -> RankedFindings:
     """Which open findings are told at length, and which have a line.
 
-    Refuted findings, ``info``, and what agents report as ``low`` never are at length. Analyzers'
-    findings of which an agent takes one for less, of one rule in a file, are where nothing else is.
+    Refuted findings, ``info``, and what agents report as ``low`` never are at length.
 
     Args:
         everything: all are told at length, for readers who ask for it.
@@ -48,9 +46,7 @@ def rank_findings(verdict: Verdict, *, everything: bool = False) -> RankedFindin
     causes = group_by(open_findings(verdict), lambda one: _cause_of(one, exact=everything))
     if everything:
         return RankedFindings(causes, ())
-    may = [cause for cause in causes if _may_be_first(cause[0])]
-    doubted = {_kind_of(cause[0]) for cause in may if _is_doubted(cause[0])}
-    at_length = ([cause for cause in may if _kind_of(cause[0]) not in doubted] or may)[:AT_LENGTH]
+    at_length = [cause for cause in causes if _may_be_first(cause[0])][:AT_LENGTH]
     return RankedFindings(at_length, [cause for cause in causes if cause not in at_length])
 
 
@@ -72,21 +68,6 @@ def _may_be_first(finding: Finding) -> bool:
     by_agents = finding.support != "proven" or any(one.is_reproduced for one in finding.proofs)
     minor = finding.severity == "info" or (by_agents and finding.severity == "low")
     return not minor and finding.support != "refuted"
-
-
-def _is_doubted(finding: Finding) -> bool:
-    """Whether an agent disputes what an analyzer reports below ``high``, or lowers it."""
-    if finding.support != "proven" or finding.proofs or is_as_severe(finding.severity, "high"):
-        return False
-    argued = (one for one in finding.reports if one.reason and not one.proved)
-    lowers = (one for one in argued if not is_as_severe(one.severity, finding.severity))
-    return bool(finding.objections) or any(lowers)
-
-
-def _kind_of(finding: Finding) -> Hashable:
-    """A key that is equal for what one rule says of one file."""
-    alike = finding.rule, finding.path, finding.severity
-    return alike if finding.support == "proven" and not finding.proofs else finding.id
 
 
 def _cause_of(finding: Finding, *, exact: bool) -> Hashable:

@@ -14,7 +14,6 @@ from orchestrator.code_review.verdict.document_parts import (
     AgentReport,
     DepthCounts,
     HumanQuestion,
-    Objection,
     PendingApproval,
     Reported,
 )
@@ -31,7 +30,7 @@ from orchestrator.code_review.verdict.model import (
 )
 from orchestrator.mcp_server.answers import list_findings
 from orchestrator.report.formats import FormatInputs, render_format
-from orchestrator.report.ranking import open_findings, rank_findings
+from orchestrator.report.ranking import open_findings
 from orchestrator.report.verdict_text import DETAILS, Detail, render_verdict
 from tests.report.verdict_samples import finding, fixed, rich_verdict, verdict
 
@@ -268,26 +267,6 @@ def test_a_low_finding_of_agents_has_a_line_even_where_nothing_else_was_found() 
     assert block(render_verdict(proven), "Also noticed (1)").splitlines()[1:] == [
         "  src/upload.py:42: info: T1 [F1]"
     ]
-
-
-def test_what_an_agent_disputes_or_lowers_has_a_line_where_something_else_is_at_length() -> None:
-    less = Reported("qa", False, "low", 1.0, "T1", reason="It is the format of old files.")
-    argued = Objection("qa", "It is the format.", (), "the severity is decided by the rule")
-    sure = finding(9, severity="medium", title="T9", path="b.py")
-    cases: tuple[tuple[str, dict[str, Any], int], ...] = (
-        ("medium", {"reports": (less,)}, 1),
-        ("medium", {"objections": (argued,)}, 1),
-        ("low", {"reports": (less,)}, 0),
-        ("high", {"reports": (less,)}, 0),
-    )
-    for severity, more, lines in cases:
-        one = replace(finding(1, severity=severity, title="T1"), **more)
-        ranked = rank_findings(verdict(findings=(one, sure)))
-        assert len(ranked.also_noticed) == lines, (severity, more)
-        alike = replace(one, id="F2", title="T2", reports=(), objections=())
-        ranked = rank_findings(verdict(findings=(one, alike, sure)))
-        assert len(ranked.also_noticed) == 2 * lines, "it says the same of the other place"
-        assert len(rank_findings(verdict(findings=(one,))).at_length) == 1
 
 
 def test_one_rule_at_fifty_places_is_one_entry_that_counts_them() -> None:
