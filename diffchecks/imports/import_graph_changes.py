@@ -112,13 +112,23 @@ class _Comparison:
         self.base = Graph(job.base_root, job.base_tree)
         self.paths_in_base: dict[str, str | None] = {}
         self.changed: list[str] = []
+        self._altered: set[str] = set()
         for file in job.files:
             path, old = file.path, file.old_path
             if file.status not in {"deleted", "mode"} and path.endswith(".py"):
                 self.paths_in_base[path] = old
                 with gap_on_error(gaps, path):
-                    self.head.learn(path, parse_text(read_text(self.head.root, path), path))
-                    self.changed.append(path)
+                    self._add(path)
+
+    def _add(self, path: str) -> None:
+        text = read_text(self.head.root, path)
+        self.head.learn(path, parse_text(text, path))
+        self.changed.append(path)
+        before = self.old(path)
+        with suppress(NotParsedError):
+            if before and _signs(read_text(self.base.root, before)) == _signs(text):
+                return
+        self._altered.add(path)
 
     def old(self, path: str) -> str | None:
         """The file's path in base, None when it was not there."""
@@ -127,6 +137,8 @@ class _Comparison:
 
     def new_imports(self, path: str) -> dict[str, Import]:
         """The imported files, with the statement, that a changed file did not import in base."""
+        if path not in self._altered:
+            return {}
         before = self.old(path)
         had = self.base.at_import(before) if before else {}
         has = self.head.at_import(path)
@@ -148,6 +160,11 @@ class _Comparison:
         if there is None or back is None:
             return False
         return bool(self.base.path(there, back) and self.base.path(back, there))
+
+
+def _signs(text: str) -> tuple[list[Import], int]:
+    """A cheap signature of a file's imports; if it is unchanged, base need not be parsed."""
+    return list(scan_imports(text)), text.count("TYPE_CHECKING")
 
 
 def run(job: ComparisonJob) -> CheckReply:

@@ -6,10 +6,46 @@ shared.
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 V = TypeVar("V")
+
+NO_NODES: Final = frozenset(
+    {"arg", "asname", "attr", "conversion", "ctx", "id", "is_async", "kind", "kwd_attrs", "level"}
+    | {"module", "op", "ops", "rest", "simple", "type_comment"}
+)
+"""Fields that hold texts, numbers, expression contexts and operators."""
+
+_SHARED_LINES: Final = 16_384
+
+
+class _Copies(dict[type, Callable[[Any], Any]]):
+    """The parser's class → function that copies its nodes; everything else is used as it is."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], Any]:
+        self[kind] = found = _itself
+        return found
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _copier_of_fields(copies: _Copies) -> Callable[[Any], Any]:
+    """The expression that copies a field's value; the items of a list are replaced in place."""
+    empty: list[Any] = []
+
+    def below(value: Any) -> Any:
+        if value.__class__ is not list:
+            return copies[value.__class__](value)
+        if not value:
+            return empty
+        for at, item in enumerate(value):
+            value[at] = copies[item.__class__](item)
+        return value
+
+    return below
 
 
 def _kinds(kind: type[ast.AST]) -> Iterator[type[ast.AST]]:
@@ -28,9 +64,36 @@ def _with_slots(kind: type[ast.AST]) -> type[ast.AST]:
     return type(kind.__name__, (kind,), names)
 
 
-_COMPACT: Final[Mapping[type[ast.AST], Any]] = {kind: _with_slots(kind) for kind in _kinds(ast.AST)}
-_LINES: Final = tuple(range(16_384))
-_EMPTY: Final[list[Any]] = []
+def _copy_function(kind: type[ast.AST]) -> Iterator[str]:
+    """The source of the function that fills the slots of one class."""
+    yield f"def {kind.__name__}(node):\n copied = new(COMPACT_{kind.__name__})"
+    for name in (*kind._fields, *kind._attributes):
+        yield f" value = node.{name}"
+        if name.endswith("lineno"):
+            yield f" copied.{name} = LINES[value] if value and value < {_SHARED_LINES} else value"
+        elif kind is ast.Constant or name in NO_NODES or name in kind._attributes:
+            yield f" copied.{name} = value"
+        else:
+            yield f" copied.{name} = below(value)"
+    yield " return copied"
+
+
+def _copy_functions(compact_kinds: Mapping[type[ast.AST], type[ast.AST]]) -> _Copies:
+    """The copy functions, one per class, which take half the time of a loop over fields.
+
+    Their source is built from names of ``ast`` only.
+    """
+    copies = _Copies()
+    names: dict[str, Any] = {f"COMPACT_{k.__name__}": made for k, made in compact_kinds.items()}
+    lines = tuple(range(_SHARED_LINES))
+    names |= {"new": ast.AST.__new__, "below": _copier_of_fields(copies), "LINES": lines}
+    exec("\n".join(line for kind in compact_kinds for line in _copy_function(kind)), names)  # noqa: S102
+    copies.update((kind, names[kind.__name__]) for kind in compact_kinds)
+    return copies
+
+
+_COMPACT: Final = {kind: _with_slots(kind) for kind in _kinds(ast.AST)}
+_COPIES: Final = _copy_functions(_COMPACT)
 
 
 def compact(tree: ast.Module) -> ast.Module:
@@ -39,29 +102,9 @@ def compact(tree: ast.Module) -> ast.Module:
     A tree that is nested too deeply is not compacted, or only in part.
     """
     try:
-        copied: ast.Module = _copy(tree, ast.Module)
+        copied: ast.Module = _COPIES[type(tree)](tree)
     except RecursionError:
         return tree
-    return copied
-
-
-def _copy(node: Any, kind: type[ast.AST]) -> Any:
-    """A copy of a node; the items of its lists are replaced in place."""
-    compact_kind = _COMPACT[kind]
-    copied = ast.AST.__new__(compact_kind)
-    for name in compact_kind.__slots__:
-        value = getattr(node, name)
-        given = value.__class__
-        if given is list:
-            for at, item in enumerate(value):
-                if item.__class__ in _COMPACT:
-                    value[at] = _copy(item, item.__class__)
-            value = value or _EMPTY
-        elif given in _COMPACT:
-            value = _copy(value, given)
-        elif given is int and 0 <= value < len(_LINES):
-            value = _LINES[value]
-        setattr(copied, name, value)
     return copied
 
 

@@ -27,12 +27,14 @@ class Import(Struct, frozen=True):
         names: what a ``from`` import takes; empty for a plain import.
         level: number of leading dots.
         line: its line; 0 if found by pattern.
+        indented: it is inside a block; only set by the scan by pattern.
     """
 
     module: str
     names: tuple[str, ...] = ()
     level: int = 0
     line: int = 0
+    indented: bool = False
 
 
 class ModuleIndex:
@@ -181,10 +183,11 @@ def branches_that_run(test: ast.expr) -> tuple[bool, bool]:
 def scan_imports(text: str) -> Iterator[Import]:
     """Find the imports of a file by pattern; may return too many, but rarely misses any."""
     for match in _PATTERNS["quick"].finditer(text):
+        indented = bool(match["indent"])
         if match["plain"] is not None:
-            yield from map(Import, _listed(match["plain"]))
+            yield from (Import(name, indented=indented) for name in _listed(match["plain"]))
         elif names := tuple(_listed(match["names"])):
-            yield Import(match["module"], names, len(match["dots"]))
+            yield Import(match["module"], names, len(match["dots"]), indented=indented)
 
 
 def _listed(text: str) -> Iterator[str]:

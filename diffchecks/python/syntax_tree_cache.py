@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from diffchecks.python import syntax_downgrade
-from diffchecks.python.compact_syntax_trees import by_kind, compact
+from diffchecks.python.compact_syntax_trees import NO_NODES, by_kind, compact
 from diffchecks.python.source_encoding import HiddenTextError, decode_python
 
 KEPT = 5 << 20
@@ -25,12 +25,6 @@ _BLOCKS = by_kind({
 })  # fmt: skip
 _BRANCHES = by_kind({ast.Try: "handlers", ast.TryStar: "handlers", ast.Match: "cases"})
 
-_NO_NODES = frozenset(
-    {"arg", "asname", "attr", "conversion", "ctx", "id", "is_async", "kind", "kwd_attrs", "level"}
-    | {"module", "op", "ops", "rest", "simple", "type_comment"}
-)
-"""Fields that hold texts, numbers, expression contexts and operators."""
-
 _MIXED = frozenset({"keys", "kw_defaults", "names"})
 """List fields whose items are not all nodes."""
 
@@ -44,7 +38,7 @@ class _Children(dict[type[ast.AST], tuple[str, ...]]):
 
     def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
         fields = () if issubclass(kind, ast.Constant) else kind._fields
-        self[kind] = found = tuple(field for field in fields if field not in _NO_NODES)
+        self[kind] = found = tuple(field for field in fields if field not in NO_NODES)
         return found
 
 
