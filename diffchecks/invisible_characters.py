@@ -9,7 +9,7 @@ from diffchecks.data_files import read_names, read_patterns, vocabulary
 from diffchecks.jobs import SideJob
 from diffchecks.python.source_encoding import HiddenTextError, decode_python
 
-_BIDI, _MINIFIED, _TAGS, _INVISIBLE, _WORD, _CODE, _SYNTAX = read_patterns("invisible").values()
+_PATTERNS = read_patterns("invisible")
 _UNREADABLE = 500  # characters; nobody reads what such a line of a minified file displays
 _DECODED_FIRST = frozenset({".java", ".groovy", ".gradle", ".scala"})
 _LOOKALIKE = ("CYRILLIC", "GREEK", "ARMENIAN")
@@ -21,13 +21,13 @@ def _shown(found: re.Match[str]) -> str:
 
 def looks(source: Source) -> Iterator[RawFinding]:
     """All findings in one file."""
-    code = bool(_CODE.search(source.name))
+    code = bool(_PATTERNS["code"].search(source.name))
     if source.suffix in {".py", ".pyi", ".pyw"}:
         yield from _hidden(source)
     for number, line in enumerate(source.lines, 1):
         if not line.isascii():
             yield from _unseen(source.path, number, line, code)
-        if source.suffix in _DECODED_FIRST and _SYNTAX.search(line):
+        if source.suffix in _DECODED_FIRST and _PATTERNS["syntax"].search(line):
             what = "An escape ends this line, comment or text for the compiler"
             yield RawFinding("hidden-code", source.path, number, what)
         if found := vocabulary("talks_to_model").search(line):
@@ -57,18 +57,18 @@ def _hidden(source: Source) -> Iterator[RawFinding]:
 
 
 def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFinding]:
-    minified = len(line) >= _UNREADABLE and _MINIFIED.search(path)
-    if (found := _BIDI.search(line)) and not minified:
+    minified = len(line) >= _UNREADABLE and _PATTERNS["minified"].search(path)
+    if (found := _PATTERNS["bidi"].search(line)) and not minified:
         what = f"{_shown(found)} reorders the displayed text"
         yield RawFinding("bidi-control", path, number, what)
-    if found := _TAGS.search(line):
+    if found := _PATTERNS["tags"].search(line):
         what = "Tag characters hide text in this line"
         yield RawFinding("tag-characters", path, number, what)
-    if code and (found := _INVISIBLE.search(line)):
+    if code and (found := _PATTERNS["invisible"].search(line)):
         what = f"{_shown(found)} is invisible"
         yield RawFinding("invisible", path, number, what)
     if code:
-        for word in _WORD.findall(line):
+        for word in _PATTERNS["word"].findall(line):
             if not word.isascii() and (other := _mixed(word)):
                 what = f"{word!r} mixes Latin with {other.title()} look-alike letters"
                 yield RawFinding("mixed-script", path, number, what, confidence=0.8)

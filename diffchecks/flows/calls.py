@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
     from diffchecks.patterns.pattern_loading import PatternFile
 
-_SELF, _OF_OBJECT, _LOOKUP, _ENTRY, _WORDS, _FORMATS, _PLACE, _NO_TEXT, _SHELL, _FLAG = (
-    read_patterns("flow_calls").values()
-)
+_PATTERNS = read_patterns("flow_calls")
 _CHECKED = {"any": slice(None), "arguments": slice(1, None), "first": slice(1, 2), "none": slice(0)}
 """What ``values`` of a guard names, of the object of its call and the arguments."""
 
@@ -91,8 +89,8 @@ def _run_by_shell(values: Sequence[FlowValue]) -> Iterator[FlowValue]:
     if not flat:
         return
     yield flat[0]
-    scripts = _SHELL.fullmatch(flat[0].text)
-    flags = [n for n, part in enumerate(flat) if n and _FLAG.match(part.text)]
+    scripts = _PATTERNS["shell"].fullmatch(flat[0].text)
+    flags = [n for n, part in enumerate(flat) if n and _PATTERNS["flag"].match(part.text)]
     for number, part in enumerate(flat[1:], 1):
         if through_shell or (scripts and flags and number >= flags[0]):
             yield part
@@ -185,9 +183,10 @@ class Calls(Syntax, ABC):
             owner, method = self.split_member(target)
         if owner is not None:
             receiver = self.evaluate(owner, state)
-            if not receiver.name and not receiver.taints and _WORDS.fullmatch(owner.text()):
+            unknown = not (receiver.name or receiver.taints)
+            if unknown and _PATTERNS["words"].fullmatch(owner.text()):
                 receiver = FlowValue(name=owner.text().lstrip("\\"))
-            of_object = _OF_OBJECT.sub("", receiver.name)
+            of_object = _PATTERNS["of_object"].sub("", receiver.name)
             receiver = replace(receiver, name=self.declared.get(of_object, receiver.name))
             named = unquote(method.text()) if method else ""
             made = receiver.name.removeprefix("~new ").removesuffix("()")
@@ -341,7 +340,7 @@ class Calls(Syntax, ABC):
         every = [receiver] if receiver.taints else []
         every += [*given.values, *given.named.values()]
         made = receiver.taints or tables.passes.search(name)
-        looked_up = _LOOKUP.search(name) and not made
+        looked_up = _PATTERNS["lookup"].search(name) and not made
         if not is_source and (looked_up or tables.clean.search(name)):
             return replace(harmless(every), name=name)
         for each in tables.clears:
@@ -366,12 +365,13 @@ class Calls(Syntax, ABC):
         if given.values and (name == "require()" or tables.same.search(name)):
             first = given.values[0]
             return first if name != "require()" else FlowValue(name=module_name(first.text))
-        if _FORMATS.search(name):
+        if _PATTERNS["formats"].search(name):
             return replace(self.formatted(receiver, given.values), name=name)
         if receiver.taints or tables.mutates.search(name.rpartition(".")[2]):
             text = receiver.text if receiver.taints else UNKNOWN
             taints = [t for v in every for t in v.taints]
-            if _ENTRY.search(name) and len(given.values) == 1:  # another is another value
+            # Another entry is another value.
+            if _PATTERNS["entry"].search(name) and len(given.values) == 1:
                 taints = [replace(t, key=f"{t.key}.[{given.values[0].text}]") for t in taints]
             return replace(tainted(taints, text), name=name)
         if tables.lists.search(name):
@@ -446,22 +446,23 @@ class Calls(Syntax, ABC):
     def formatted(self, receiver: FlowValue, values: Sequence[FlowValue]) -> FlowValue:
         """Text with values in the places of a format."""
         parts = [receiver, *values] if "%" in receiver.text or "{" in receiver.text else [*values]
-        at = next((n for n, value in enumerate(parts) if _PLACE.search(value.text)), None)
+        place = _PATTERNS["place"]
+        at = next((n for n, value in enumerate(parts) if place.search(value.text)), None)
         if at is None:
             return concat(parts)
         given, shown = iter(parts[at + 1 :]), list[FlowValue]()
 
         def fill(found: re.Match[str]) -> str:
             value = next(given, CLEAN)
-            if _NO_TEXT.fullmatch(found[0]):
+            if _PATTERNS["no_text"].fullmatch(found[0]):
                 return UNKNOWN
             shown.append(value)
             return value.text
 
-        text = _PLACE.sub(fill, parts[at].text)
+        text = place.sub(fill, parts[at].text)
         return tainted((t for value in [parts[at], *shown] for t in value.taints), text)
 
 
 def _is_own(receiver: FlowValue, text: str, own: bool) -> bool:
     """Whether a method may be one of the file's."""
-    return own or _SELF.fullmatch(text) is not None or receiver.name == text
+    return own or _PATTERNS["self"].fullmatch(text) is not None or receiver.name == text

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
 _EQUAL, _UNEQUAL = {"==", "===", "is"}, {"!=", "!==", "is not", "<>"}
-_NUMBER, _MISSING, _NOT_FOUND, _FOUND = read_patterns("flow_expressions").values()
+_PATTERNS = read_patterns("flow_expressions")
 
 
 class Expressions(Calls):
@@ -156,7 +156,7 @@ class Expressions(Calls):
                 self.evaluate(child, state)
         values = [self.evaluate(part, state) for part in chosen]
         cast = re.search("cast|conversion", node.kind())
-        if cast and named and _NUMBER.fullmatch(named[0].text()):
+        if cast and named and _PATTERNS["number"].fullmatch(named[0].text()):
             return harmless(values)
         return either(values) if values else CLEAN
 
@@ -195,9 +195,9 @@ class Expressions(Calls):
         """A comparison: with a constant, or of what a check gives back."""
         comparison = operator + other.replace(" ", "")
         checks = left.passed or left.failed
-        if checks and _FOUND.fullmatch(comparison):
+        if checks and _PATTERNS["found"].fullmatch(comparison):
             return FlowValue(passed=left.passed, failed=left.failed)
-        if checks and _NOT_FOUND.fullmatch(comparison):
+        if checks and _PATTERNS["not_found"].fullmatch(comparison):
             return FlowValue(passed=left.failed, failed=left.passed)
         if operator == "is" and other.startswith("not "):
             operator = "is not"
@@ -205,7 +205,7 @@ class Expressions(Calls):
             return FlowValue(passed=checked([left]))
         for one, two in ((left, right), (right, left)):
             constant = not two.taints and (UNKNOWN not in two.text or "is" in operator) and two.text
-            if one.taints and constant and not _MISSING.fullmatch(two.text):
+            if one.taints and constant and not _PATTERNS["missing"].fullmatch(two.text):
                 same = checked([one])
                 if operator in _EQUAL:
                     return FlowValue(passed=same)

@@ -34,7 +34,7 @@ def run(job: ComparisonJob) -> CheckReply:
     reply = CheckReply()
     for file in (each for each in job.files if each.in_head and each.whole):
         names = head.names(file.path)
-        new = names - base.names(file.old_path) if file.old_path else names
+        new = names - base.names(file.old_path) if names and file.old_path else names
         source = Source(file.path, head.text(file.path).encode("utf-8", "replace"))
         found = _calls(source, names)
         reply.findings.extend(one for one, name in found if one.line in file.added or name in new)

@@ -8,7 +8,7 @@ from diffchecks.infrastructure.shared_checks import find_literal
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.yaml_tree import TreeNode, TreePlace
 
-_NAME, _OWN_MACHINE, _VARIABLE = read_patterns("compose").values()
+_PATTERNS = read_patterns("compose")
 _SERVICE_KEYS = ("image", "build")
 _DATABASE_PORTS = read_map("maps.yaml", "database_ports")
 _EVERYWHERE = frozenset(["", "0.0.0.0", "[::]", "::"])  # noqa: S104 - what is looked for
@@ -20,7 +20,7 @@ def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject
     if services is None or services.kind != "map":
         return
     every = [(key, value) for key, value in services.entries() if value.kind == "map"]
-    by_name = _NAME.search(path.lower().rpartition("/")[2])
+    by_name = _PATTERNS["name"].search(path.lower().rpartition("/")[2])
     if not by_name and not all(any(map(value.find, _SERVICE_KEYS)) for _, value in every):
         return
     for key, value in every:
@@ -32,7 +32,7 @@ def look(found: InfrastructureObject) -> Iterator[RawFinding]:
     """Findings in one service."""
     ports = list(_ports(found))
     yield from ports
-    is_open = bool(ports) and not _OWN_MACHINE.search(found.path.lower())
+    is_open = bool(ports) and not _PATTERNS["own_machine"].search(found.path.lower())
     yield from _environment(found, is_open=is_open)
 
 
@@ -72,7 +72,7 @@ def _ports(found: InfrastructureObject) -> Iterator[RawFinding]:
 
 def _split_port(text: str) -> tuple[str, str, str]:
     """The address, published port and container port of the short syntax."""
-    known = _VARIABLE.sub("$", text).strip().partition("/")[0]
+    known = _PATTERNS["variable"].sub("$", text).strip().partition("/")[0]
     front, _, port = known.rpartition(":")
     address, _, published = front.rpartition(":")
     return address, published, port

@@ -19,7 +19,7 @@ _WITHOUT_TLS = read_patterns("without_tls")
 _NEVER = re.compile("(?!)")
 
 # Text by the author of a commit or merge request; a branch name cannot contain a space.
-_QUOTE_OR_CHOSEN, _NO_SPLIT, _MOVING_REF, _MOVING_ADDRESS = read_patterns("gitlab").values()
+_PATTERNS = read_patterns("gitlab")
 _NEAR = 200  # characters before it
 
 
@@ -53,12 +53,12 @@ def look(found: InfrastructureObject) -> Iterator[RawFinding]:
 def _is_split(line: str) -> bool:
     """Whether a command contains such text unquoted."""
     quote = ""
-    for match in _QUOTE_OR_CHOSEN.finditer(line):
+    for match in _PATTERNS["quote_or_chosen"].finditer(line):
         if match["quote"]:
             quote = match["quote"] if not quote else quote.replace(match["quote"], "")
         elif match["chosen"] and not quote:
             before = line[max(0, match.start() - _NEAR) : match.start()]
-            if not _NO_SPLIT.search(before):
+            if not _PATTERNS["no_split"].search(before):
                 return True
     return False
 
@@ -95,6 +95,7 @@ def _includes(found: InfrastructureObject) -> Iterator[RawFinding]:
     include = found.root.find("include")
     if include is None:
         return
+    moves = _PATTERNS["moving_address"]
     for item in include.items or [include]:
         address = item if item.kind == "text" else item.find("remote")
         project, ref = item.find("project"), item.find("ref")
@@ -103,10 +104,10 @@ def _includes(found: InfrastructureObject) -> Iterator[RawFinding]:
             if address.text.startswith("http://"):
                 message = "Anyone on the network path can change the included pipeline"
                 yield found.finding("gitlab-include-plain", message, place)
-            elif _MOVING_ADDRESS.search(address.text) and item.find("integrity") is None:
+            elif moves.search(address.text) and item.find("integrity") is None:
                 message = "The next push to another repository's branch runs here"
                 yield found.finding("gitlab-include-branch", message, place)
-        elif project is not None and (ref is None or _MOVING_REF.fullmatch(ref.text)):
+        elif project is not None and (ref is None or _PATTERNS["moving_ref"].fullmatch(ref.text)):
             place = TreePlace(("include", "project"), project, ref or project)
             message = "The next push to another project's branch runs here"
             yield found.finding("gitlab-include-branch", message, place)

@@ -107,9 +107,7 @@ def _tells(start: bytes) -> bool:
     return len(readable.encode()) >= len(start) - 3
 
 
-_BEGIN, _WHOLE, _PEM_END, _PUTTY_BODY, _FILLER, _HEADER, _BASE64 = read_patterns(
-    "private_keys"
-).values()
+_PATTERNS = read_patterns("private_keys")
 MAX_LENGTH = 20_000
 _EXAMPLE = "Private key in a test, an example, or documentation"
 
@@ -118,10 +116,11 @@ def _pem(text: str, start: int, kind: str) -> tuple[int, int, str, bool] | None:
     """The span, base64 and encryption of a block whose first marker ends at start."""
     other = text.find("-----BEGIN ", start, start + MAX_LENGTH)  # no key contains another
     last = other if other >= 0 else start + MAX_LENGTH
-    end = _PEM_END.search(text, start, last)
+    end = _PATTERNS["pem_end"].search(text, start, last)
     inside = text[start : end.start() if end else last]
     encrypted = "ENCRYPTED" in kind or "Proc-Type: 4,ENCRYPTED" in inside
-    body = _BASE64.match(_FILLER.sub("", _HEADER.sub("", inside)))
+    packed = _PATTERNS["filler"].sub("", _PATTERNS["header"].sub("", inside))
+    body = _PATTERNS["base64"].match(packed)
     if not body or len(set(body[0])) < 16:
         return None
     if "OPENSSH" in kind:
@@ -130,7 +129,7 @@ def _pem(text: str, start: int, kind: str) -> tuple[int, int, str, bool] | None:
 
 
 def _putty(text: str, start: int) -> tuple[int, int, str, bool] | None:
-    body = _PUTTY_BODY.search(text, start, start + MAX_LENGTH)
+    body = _PATTERNS["putty_body"].search(text, start, start + MAX_LENGTH)
     if not body:
         return None
     encrypted = not re.search(r"^Encryption: none", text[start : body.start()], re.MULTILINE)
@@ -149,7 +148,7 @@ def find_private_keys(text: str, *, example: bool) -> Iterator[Hit]:
 
     The span is from the first marker to the end of the key, usually over several lines.
     """
-    for begin in _BEGIN.finditer(text):
+    for begin in _PATTERNS["begin"].finditer(text):
         key = _putty(text, begin.end()) if begin[1] is None else _pem(text, begin.end(), begin[1])
         if key is None:
             continue
@@ -158,6 +157,6 @@ def find_private_keys(text: str, *, example: bool) -> Iterator[Hit]:
         code = "encrypted-private-key" if encrypted else "private-key"
         yield private_key(code, start, end, example=example)._replace(key=identity)
     if any(marker in text for marker in ("OpenVPN Static", '"kty"', "<RSAKeyValue>")):
-        for whole in _WHOLE.finditer(text):
+        for whole in _PATTERNS["whole"].finditer(text):
             start, end = whole.span(str(whole.lastgroup))
             yield private_key("private-key", start, end, example=example)

@@ -42,7 +42,7 @@ def _read_languages() -> Iterator[_Language]:
 
 
 _LANGUAGES = tuple(_read_languages())
-_CALL, _ASKS_ONLY, _ = read_patterns("weakened_tests").values()
+_PATTERNS = read_patterns("weakened_tests")
 
 
 class _Tests(Struct):
@@ -140,9 +140,10 @@ def _weakened(
             yield RawFinding("focused", path, line, message, key=f"focused: {name}")
     for name, line in after.runs.items():
         was, now = before.bodies.get(name, ""), after.bodies[name]
-        came = set(_CALL.findall(now)).difference(_CALL.findall(was))  # one may assert instead
+        calls = _PATTERNS["call"].findall
+        came = {*calls(now)} - {*calls(was)}  # one may assert instead
         emptied = name not in after.groups and asserts.search(was) and not asserts.search(now)
-        if emptied and all(map(_ASKS_ONLY.fullmatch, came)):
+        if emptied and all(map(_PATTERNS["asks_only"].fullmatch, came)):
             message = f"{name!r} had assertions and now has none"
             yield RawFinding("assertions-removed", path, line, message, key=f"emptied: {name}")
 

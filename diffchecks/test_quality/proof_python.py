@@ -125,7 +125,7 @@ Kind = tuple[set[str], set[str]]
 """A class: the names of its bases and of its methods. The name of one of the change has a dot."""
 
 
-def overrides(name: str, kinds: Mapping[str, Kind]) -> bool:
+def _overrides(name: str, kinds: Mapping[str, Kind]) -> bool:
     """Whether a class of a test replaces a method of a class of the change that it extends."""
     bases, own, theirs = [name], set[str](), set[str]()
     for base in bases:
@@ -348,7 +348,7 @@ class PythonTest:
                 yield from self._of_raise(node)
             case ast.Assert():
                 yield from self._of_assertion([node.test], node.msg)
-            case ast.ClassDef(name=name) if overrides(name, self._kinds):
+            case ast.ClassDef(name=name) if _overrides(name, self._kinds):
                 yield "replaces"
 
     def _of_raise(self, node: ast.Raise) -> Iterator[str]:

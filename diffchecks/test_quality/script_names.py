@@ -11,7 +11,7 @@ from diffchecks.data_files import read_patterns
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-_DOTTED, _LITERAL, _ESCAPE, _MODULES, _DECLARES, _MAKES, _ASSIGNS = read_patterns("tests").values()
+_PATTERNS = read_patterns("tests")
 _LOADS = frozenset({"require", "import", "vi.importActual", "jest.requireActual"})
 _NAMES = frozenset({"identifier", "shorthand_property_identifier", "package_identifier"})
 OWN = "%own"
@@ -37,7 +37,8 @@ class ScriptNames:
     def __init__(self, text: str, language: str) -> None:
         from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
 
-        root = SgRoot(_ESCAPE.sub(_unescape, text), "go" if language == "go" else "tsx").root()
+        text = _PATTERNS["escape"].sub(_unescape, text)
+        root = SgRoot(text, "go" if language == "go" else "tsx").root()
         self.nodes = list(_walk(root))
         self._names: dict[str, str] = {}
         self._makers = set[str]()
@@ -49,7 +50,7 @@ class ScriptNames:
                 self._names.setdefault(name, value)
             body, up = node.field("body"), node if node.field("name") else node.parent()
             named = up and (up.field("name") or up.field("key"))
-            if named and body and _MAKES.search(self.write(body)):
+            if named and body and _PATTERNS["makes"].search(self.write(body)):
                 self._makers.add(named.text())
         self.written, known = self.write(root), self._names
         self._names = {name: value for name, value in known.items() if value == OWN}
@@ -67,9 +68,9 @@ class ScriptNames:
             return
         elif kind == "import_spec":
             yield left.text(), re.sub(r"/v\d+$", "", value.text()[1:-1]).rpartition("/")[2]
-        elif _DECLARES.match(kind) or _ASSIGNS.match(kind):
+        elif _PATTERNS["declares"].match(kind) or _PATTERNS["assigns"].match(kind):
             whole = self.write(value)
-            for one in left.named_children() if _DOTTED.fullmatch(whole) else ():
+            for one in left.named_children() if _PATTERNS["dotted"].fullmatch(whole) else ():
                 key, *local = re.findall(r"[\w$]+", one.text().partition("=")[0])
                 if left.kind() == "object_pattern":
                     yield (local or [key])[0], f"{whole}.{key}"
@@ -80,8 +81,8 @@ class ScriptNames:
                 is_fixed = name.isidentifier() and len(re.findall(changes, self.plain)) == 1
                 is_own = written == OWN and name not in self._parameters
                 is_own &= f"&{name}" not in self.plain
-                is_fixed &= is_own or bool(_LITERAL.fullmatch(written))
-                if is_fixed or _DOTTED.fullmatch(written):
+                is_fixed &= is_own or bool(_PATTERNS["literal"].fullmatch(written))
+                if is_fixed or _PATTERNS["dotted"].fullmatch(written):
                     yield name, written
 
     def write(self, node: SgNode) -> str:
@@ -93,7 +94,9 @@ class ScriptNames:
             return self._names.get(text, text)
         if not parts or kind == "import_statement" or kind.endswith("pattern"):
             return text
-        declared = (node.field("left") or node.field("name")) if _DECLARES.match(kind) else None
+        declared = None
+        if _PATTERNS["declares"].match(kind):
+            declared = node.field("left") or node.field("name")
         written = [part.text() if part == declared else self.write(part) for part in parts]
         if kind == "call_expression" and written[0].rpartition(".")[2] in self._makers:
             return "instance"
@@ -112,7 +115,7 @@ def _simplified(kind: str, parts: list[str]) -> str:
     match kind, parts:
         case "as_expression" | "satisfies_expression" | "non_null_expression", [inner, *_]:
             return inner
-        case "parenthesized_expression", [_, inner, _] if _DOTTED.fullmatch(inner):
+        case "parenthesized_expression", [_, inner, _] if _PATTERNS["dotted"].fullmatch(inner):
             return inner
         case "await_expression", [_, "imported" | "instance" as inner]:
             return inner
@@ -137,7 +140,7 @@ def _made(name: str, given: str) -> str:
 
 def _module(named: str) -> str:
     """What stands for a module of the project, or for one of assertions; else empty."""
-    found = _MODULES.match(named)
+    found = _PATTERNS["modules"].match(named)
     return str(found.lastgroup) if found else ""
 
 

@@ -87,7 +87,7 @@ def _emptied(path: str, before: Case, after: Case) -> Iterator[RawFinding]:
         before.assertions
         and not after.assertions
         and not after.mark
-        and all(map(_ASKS_ONLY.fullmatch, after.calls - before.calls))
+        and all(map(_PATTERNS["asks_only"].fullmatch, after.calls - before.calls))
     ):
         message = f"{after.dotted} had {before.assertions} assertions and now has none"
         yield RawFinding(
@@ -115,7 +115,7 @@ WORD_LENGTH = 4  # shorter names say too little about the subject of a test
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 # Names of functions, classes, parameters, keywords and module variables, not of locals.
-_, _ASKS_ONLY, _DEFINED = read_patterns("weakened_tests").values()
+_PATTERNS = read_patterns("weakened_tests")
 _OWN = re.compile(r"([A-Za-z_]\w*) (?:=|in) |\bas ([A-Za-z_]\w*)")
 
 
@@ -225,12 +225,12 @@ class RemovedTests:
             deleted = file.status == "deleted"
             if old and not is_test(old):
                 words.update(_matches(_WORD, self._job.base_root, old))
-                defined.update(_matches(_DEFINED, self._job.base_root, old))
+                defined.update(_matches(_PATTERNS["defined"], self._job.base_root, old))
                 defined.update([old.rpartition("/")[2].removesuffix(".py")] if deleted else ())
             if not deleted and not is_test(path):
                 kept = _matches(_WORD, self._job.head_root, path)
                 words.update(dict.fromkeys(kept, -len(self._job.files)))
-                defined.subtract(_matches(_DEFINED, self._job.head_root, path))
+                defined.subtract(_matches(_PATTERNS["defined"], self._job.head_root, path))
         gone = {word for word, files in (*words.items(), *defined.items()) if files > 0}
         return frozenset(word for word in gone if len(word) >= WORD_LENGTH)
 

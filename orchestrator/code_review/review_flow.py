@@ -41,7 +41,6 @@ from orchestrator.code_review.findings.verdict_findings import Synthesis, build_
 from orchestrator.code_review.fixes.fixed_findings import prove_fixes, with_fixes
 from orchestrator.code_review.review_state import Iteration, ReviewState
 from orchestrator.code_review.stop_rules import IterationFacts, StopDecision, decide_stop
-from orchestrator.data_directories import read_table
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import run_task, run_team
 from orchestrator.engine.human_questions import ask_person, recorded_questions
@@ -50,7 +49,12 @@ from orchestrator.engine.state_machine import Flow, State
 from orchestrator.engine.tool_call_records import calls_under
 from orchestrator.errors import ApprovalRequired, BudgetExhausted, NotPermitted
 
-ENDS: dict[str, str] = read_table(__file__, "final_states.yaml")
+ENDS = {
+    "done": "Done",
+    "budget": "StopBudget",
+    "stagnation": "StopStagnation",
+    "human": "StopHuman",
+}
 
 
 async def intake(state: ReviewState) -> str:

@@ -41,7 +41,7 @@ class _Text(Struct, frozen=True):
     """A changed file.
 
     Attributes:
-        near: its hunks, and the functions that they change.
+        near, imports: its hunks with the functions that they change; its lines that import.
         parts: of the words of both texts.
         own: packages that base defines.
     """
@@ -49,6 +49,7 @@ class _Text(Struct, frozen=True):
     path: str
     text: str
     near: str
+    imports: str
     parts: frozenset[str]
     changed_lines: int
     own: Set[str]
@@ -71,8 +72,7 @@ class _Text(Struct, frozen=True):
 
     def concerns(self, item: str) -> bool:
         """Whether it has one of each line of words of a pack's item."""
-        imports = "\n".join(_TEXTS["imports"].findall(self.text))
-        texts = {"Words": self.text, "Imports": imports, "Calls": self.near}
+        texts = {"Words": self.text, "Imports": self.imports, "Calls": self.near}
         return all(self.has(words.split(), texts[kind]) for kind, words in _WORDS.findall(item))
 
 
@@ -112,8 +112,9 @@ async def _read_texts(state: ReviewState, packs: Iterable[Skill]) -> Mapping[str
         if blob and changed and chooses and not workspace.left_out(file):
             text = decode_text(await workspace.contents.read(blob))
             near = "\n".join(changed_code(split_lines(text), diffs[file.path]))
+            imports = "\n".join(_TEXTS["imports"].findall(text))
             parts = frozenset(_PART.findall(f"{text}\n{near}"))
-            found[file.path] = _Text(file.path, text, near, parts, changed, own)
+            found[file.path] = _Text(file.path, text, near, imports, parts, changed, own)
     return found
 
 
