@@ -11,7 +11,7 @@ from diffchecks.check_io import CheckReply, Gap, RawFinding, Source
 from diffchecks.check_io import read as read_bytes
 from diffchecks.data_files import read_patterns
 from diffchecks.jobs import ComparisonJob
-from diffchecks.path_kinds import is_product
+from diffchecks.path_kinds import is_product, path_kinds
 from diffchecks.python.source_definitions import find_definitions, gap_on_error, read
 
 _PATTERNS = read_patterns("stale_references")
@@ -39,7 +39,7 @@ def _removed(job: ComparisonJob, gaps: dict[str, str]) -> set[str]:
     gone: set[str] = set()
     for file in job.files:
         path, old = file.path, file.old_path
-        if old and old.endswith(".py") and is_product(old):
+        if old and old.endswith(".py") and (is_product(old) or "tooling" in path_kinds(old)):
             with gap_on_error(gaps, path):
                 module = read(job.base_root, old)
                 before = {definition.node.name for definition in find_definitions(module.tree)}

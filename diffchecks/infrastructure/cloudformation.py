@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import read_names
 from diffchecks.infrastructure.shared_checks import find_literal
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.yaml_tree import TreeNode, TreePlace, walk
@@ -13,9 +14,8 @@ _RULE = "AWS::EC2::SecurityGroupIngress"
 _ANYWHERE = {"CidrIp": "0.0.0.0/0", "CidrIpv6": "::/0"}
 _PUBLIC_PORTS = frozenset(["80", "443", "500", "1194", "4500", "51820"])  # the web, and VPN
 _ENTRY = re.compile(r"bastion|vpn|jump_?-?(?:host|box|server)", re.IGNORECASE)
-_PASSWORDS = frozenset(
-    ["MasterUserPassword", "AdminPassword", "AuthToken", "ClientSecret", "OAuthToken", "Password"]
-)
+# Interfaces that are public, and endpoints within a network: anybody may call them on purpose.
+_CALLED_BY_ALL = re.compile(r"AWS::(?:ApiGateway\w*|EC2::VPCEndpoint|Serverless)\b.*")
 
 
 def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject]:
@@ -45,7 +45,7 @@ def look(found: InfrastructureObject) -> Iterator[RawFinding]:
     if found.kind in {_GROUP, _RULE}:
         yield from _open_ports(found)
     for place in walk(found.root, found.above):
-        if place.keys[-1] in _PASSWORDS:
+        if place.keys[-1] in read_names("cloudformation_passwords"):
             yield from find_literal(found, "cfn-password", f"{place.keys[-1]}", place)
         if place.value.kind == "map" and place.value.get_text("Effect") == "Allow":
             yield from _statement(found, place)
@@ -97,8 +97,8 @@ def _shown_ports(rule: TreeNode) -> str:
 
 
 def _statement(found: InfrastructureObject, place: TreePlace) -> Iterator[RawFinding]:
-    """Find a statement that allows an identity everything, or opens a bucket to everybody."""
-    if found.kind == "AWS::S3::BucketPolicy":
+    """Find a statement that allows an identity everything, or opens a resource to everybody."""
+    if not _CALLED_BY_ALL.fullmatch(found.kind):
         yield from _public_statement(found, place)
     if not found.kind.startswith(("AWS::IAM::", "AWS::Serverless::")):
         return
@@ -118,5 +118,5 @@ def _public_statement(found: InfrastructureObject, place: TreePlace) -> Iterator
     everybody = next((text for text in whom.texts() if text.text == "*"), None) if whom else None
     if everybody is not None and place.value.find("Condition") is None:
         at = TreePlace((*place.keys, "Principal"), everybody, everybody)
-        message = "The policy lets everybody use the bucket"
-        yield found.finding("cfn-public-bucket-policy", message, at)
+        message = "The policy lets everybody use it"
+        yield found.finding("cfn-public-policy", message, at)

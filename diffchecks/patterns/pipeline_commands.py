@@ -9,13 +9,10 @@ import yaml
 from msgspec import Struct
 
 from diffchecks.check_io import Gap
-from diffchecks.data_files import read_patterns
+from diffchecks.data_files import read_names, read_patterns
 from diffchecks.yaml_tree import TreeNode, parse_documents
 
 _PATTERNS = read_patterns("pipeline_commands")
-_NO_JOBS = frozenset(
-    ["cache", "image", "include", "services", "spec", "stages", "variables", "workflow"]
-)
 _STOPS = "set -e"  # a runner stops at the first failing command
 _SCRIPTS = ("before_script", "script", "after_script")
 
@@ -47,7 +44,7 @@ def jobs(document: TreeNode) -> Iterator[tuple[tuple[str, ...], TreeNode]]:
     """The enclosing keys and the map of each job, preceded by those of the whole document."""
     yield (), document
     for key, value in document.entries():
-        if value.kind == "map" and key.text not in _NO_JOBS:
+        if value.kind == "map" and key.text not in read_names("no_jobs"):
             yield (key.text,), value
 
 

@@ -5,31 +5,20 @@ JSON; a notebook that was saved otherwise is a gap.
 """
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
 from diffchecks.check_io import Gap
+from diffchecks.data_files import read_patterns
 
-_TOKEN: Final = re.compile(r'["{}\[\],]')
 _OWN_MAGICS: Final = frozenset({"capture", "prun", "time", "timeit"})
 """The magics whose cell is still Python."""
-_ADDS_NAMES: Final = re.compile(r"%(?:run|pylab|store)\b")
 _UNKNOWN_NAMES: Final = "from unknown import *"
 """Stands for a magic after which names are known that no cell defines."""
 _SHELLS: Final = frozenset({"bash", "sh"})
-_CELL_MAGIC: Final = re.compile(r"\s*%%(\w+)")
-_TARGET: Final = r"(?P<indent>\s*)(?:(?P<name>\w[\w, ]*=)\s*)?"
-_COMMAND: Final = re.compile(
-    rf"""{_TARGET}(?:!+\s*
-    |(?=(?:cat|cd|conda|cp|ls|mkdir|mv|pip3?|python3?|rm|rmdir)\ (?:-\w|[\w$~/])))
-    (?P<command>[^=\s].*)""",
-    re.VERBOSE,
-)
-"""With ``!`` before it, or a name that IPython knows as a command."""
-_MAGIC: Final = re.compile(rf"{_TARGET}(?:%%?[A-Za-z_]|\?|[\w.*]+\?+\s*$)")
+_PATTERNS = read_patterns("notebook_code")
 
 
 class NotebookCode(Struct, frozen=True):
@@ -99,7 +88,7 @@ def _strings(text: str) -> Iterator[tuple[list[Any], int, str]]:
     path: list[Any] = []  # a key or an index for each open container; None: a key is next
     decoder = json.JSONDecoder()
     line, counted, at = 0, 0, 0
-    while match := _TOKEN.search(text, at):
+    while match := _PATTERNS["token"].search(text, at):
         at = match.end()
         match match[0]:
             case "{":
@@ -123,7 +112,7 @@ def _strings(text: str) -> Iterator[tuple[list[Any], int, str]]:
 def _add_cell(lines: Sequence[_Line], python: list[str], shell: list[str]) -> None:
     """Put the lines of a code cell on their lines of the programs."""
     first = next((line for line in lines if line.text.strip()), None)
-    magic = _CELL_MAGIC.match(first.text) if first else None
+    magic = _PATTERNS["cell_magic"].match(first.text) if first else None
     if magic and magic[1] not in _OWN_MAGICS:
         for line in lines if magic[1] in _SHELLS else ():
             shell[line.number] = "" if line is first else line.text
@@ -132,21 +121,21 @@ def _add_cell(lines: Sequence[_Line], python: list[str], shell: list[str]) -> No
     before = ""  # the command or magic that the line before begins or continues
     for line in lines:
         text = line.text.removeprefix(indent)
-        command = _COMMAND.match(text)
+        command = _PATTERNS["command"].match(text)
         if before:
             shell[line.number] = text if before == "command" else ""
         else:
             python[line.number] = _as_python(text)
             shell[line.number] = command["command"] if command else ""
-            before = "command" if command else "magic" if _MAGIC.match(text) else ""
+            before = "command" if command else "magic" if _PATTERNS["magic"].match(text) else ""
         before = before if text.endswith("\\") else ""
 
 
 def _as_python(text: str) -> str:
     """A line as Python, in which a magic or a command becomes a statement that does nothing."""
-    if _ADDS_NAMES.match(text):
+    if _PATTERNS["adds_names"].match(text):
         return _UNKNOWN_NAMES
-    magic = _COMMAND.match(text) or _MAGIC.match(text)
+    magic = _PATTERNS["command"].match(text) or _PATTERNS["magic"].match(text)
     if magic is None:
         return text
     return magic["indent"] + (f"{magic['name']} None" if magic["name"] else "pass")

@@ -114,10 +114,13 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
 
 def _moved_lines(file: DeclaringFile) -> list[str]:
     """The added lines that may hold a guard from elsewhere: of no new route, comment or text."""
+    known = {one.key for one in file.base.found}
     own = {
         number
         for one in file.head.found
-        if one.owner not in file.base.owners and _PATTERNS["guards_itself"].search(one.owner)
+        if one.key in known
+        or any(_leaves_out(file, one, old) for old in file.base.found if old.owner == one.owner)
+        or (one.owner not in file.base.owners and _PATTERNS["guards_itself"].search(one.owner))
         for number in range(one.line, one.end + 1)
     }
     quoted = set[int]()
@@ -133,9 +136,9 @@ def _opens(file: DeclaringFile, one: Declaration, base: Counter[Any], head: Coun
     """Whether a declaration that comes lets everybody into what was there before."""
     came = not file.text.added.isdisjoint(range(one.line, one.end + 1))
     known = one.owner in file.base.owners and head[one.key] > base[one.key]
-    had = ((old.owner, old.key) == (one.owner, one.key) for old in file.base.found)
-    same_route = "(" in one.owner and any(had)
-    return came and known and not same_route and vocabulary("lets_in").search(one.text) is not None
+    lets_in = vocabulary("lets_in").search
+    had = any(lets_in(old.text) for old in file.base.found if old.owner == one.owner)
+    return came and known and not had and lets_in(one.text) is not None
 
 
 def _protects(file: DeclaringFile, one: Declaration) -> bool:
@@ -164,8 +167,10 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
         )
         if passed or after - before:
             return False
-    written = one.text if file.text.path.endswith(".py") else one.text.partition(",")[0]
-    return _limits(written) and not any(_limits(new.text, one.text) for new in came)
+    listed = file.text.path.endswith((".py", ".swift"))
+    written = one.text if listed else one.text.partition(",")[0]
+    whole = (new for new in came if not _leaves_out(file, new, one))
+    return _limits(written) and not any(_limits(new.text, one.text) for new in whole)
 
 
 def _refuses(file: DeclaringFile, one: Declaration) -> bool:
@@ -185,20 +190,39 @@ def _refuses(file: DeclaringFile, one: Declaration) -> bool:
 
 def _has_covered(file: DeclaringFile, one: Declaration) -> bool:
     """Whether not all methods have gone that a declaration of Rails names, or does not except."""
-    if (found := _PATTERNS["names"].search(one.text)) is None:
-        return True
-    prefix, named = f"{one.owner}.", set(_PATTERNS["method"].findall(found["names"]))
-    had, left = (
-        {name.removeprefix(prefix) for name in side.owners if name.startswith(prefix)}
-        for side in (file.base, file.head)
-    )
-    covered = named if found["only"] else had - named
+    had, left = _methods(file.base, one.owner), _methods(file.head, one.owner)
+    covered = _covered(one, had) if _PATTERNS["names"].search(one.text) else None
     return not covered or not covered <= had or not covered.isdisjoint(left)
+
+
+def _leaves_out(file: DeclaringFile, new: Declaration, old: Declaration) -> bool:
+    """Whether a declaration covers fewer of the methods that both versions have than the old."""
+    both = _methods(file.base, old.owner) & _methods(file.head, old.owner)
+    return not _covered(old, both) & both <= _covered(new, both)
+
+
+def _methods(side: Declarations, owner: str) -> set[str]:
+    """The names of the methods of a class."""
+    inside = [
+        name.removeprefix(f"{owner}.") for name in side.owners if name.startswith(f"{owner}.")
+    ]
+    return {found[0] for name in inside if (found := _PATTERNS["method"].match(name))}
+
+
+def _covered(one: Declaration, methods: set[str]) -> set[str]:
+    """The methods that a declaration names, those that it does not except, or all."""
+    if (found := _PATTERNS["names"].search(one.text)) is None:
+        return methods
+    named = set(_PATTERNS["method"].findall(found["names"]))
+    return named if found["only"] else methods - named
 
 
 def _limits(text: str, replaced: str = "") -> bool:
     """Whether a declaration decides on access, by more than a part of the one it replaces."""
-    part = set(_PATTERNS["words"].findall(text)) < set(_PATTERNS["words"].findall(replaced))
+    if vocabulary("access").search(vocabulary("limits_rate").sub("", replaced)):
+        text = vocabulary("limits_rate").sub("", text)  # takes the place of no other guard
+    had, has = (_PATTERNS["names"].sub("", each) for each in (replaced, text))
+    part = set(_PATTERNS["words"].findall(has)) < set(_PATTERNS["words"].findall(had))
     less = part and not vocabulary("alternatives").search(text)
     known = vocabulary("access").search(text) and not vocabulary("no_access").search(text)
     return bool(known and not less)
@@ -254,13 +278,15 @@ def read_python(tree: ast.Module) -> Declarations:
                 called = ast.unparse(each.value.func).rpartition(".")[2]
                 if vocabulary("guard_calls").fullmatch(called):
                     read.found.append(_declaration("decorator", name, each.value))
-        for each in walk(node.args):  # dependencies: ``user=Depends(current_user)``
-            if isinstance(each, ast.Call) and _PATTERNS["depends"].search(ast.unparse(each.func)):
+        for each in walk(node.args):  # ``user=Depends(current_user)``, ``user: CurrentUser``
+            if isinstance(each, ast.Call | ast.arg) and _PATTERNS["depends"].search(
+                ast.unparse(each)
+            ):
                 read.found.append(_declaration("decorator", name, each))
     return read
 
 
-def _declaration(kind: str, owner: str, node: ast.expr) -> Declaration:
+def _declaration(kind: str, owner: str, node: ast.expr | ast.arg) -> Declaration:
     return Declaration(kind, owner, ast.unparse(node), node.lineno, node.end_lineno or node.lineno)
 
 

@@ -18,17 +18,6 @@ from diffchecks.secrets.secret_plausibility import Hit
 _MAX_ENCODED = 2 << 20  # characters of one value
 _MAX_DECODED = 1 << 20  # bytes
 _PEEK = 64  # characters that tell what a value is
-_CHARACTERS = r"[A-Za-z0-9+/_-]"
-# What separates the lines of one value: in YAML, a string with escapes, or joined strings.
-_JOINT = (
-    r"(?:\\n|(?:[\"'`][ \t]{0,20}[+.&]?)?[ \t]{0,20}\\?[ \t]{0,20}\n[ \t]{0,80}"
-    r"(?:(?:[+.&][ \t]{0,20})?[\"'`])?)"
-)
-_VALUE = re.compile(
-    rf"(?<!{_CHARACTERS}){_CHARACTERS}{{24,}}+"
-    rf"(?:{_JOINT}{_CHARACTERS}{{4,}}+(?=[ \t]*(?:=|\\|[\"'`]|\n|\Z)))*+={{0,2}}"
-)
-_NOT_ENCODED = re.compile(rf"{_JOINT}|[^A-Za-z0-9+/_-]")  # a sign that joins is in the alphabet
 _GZIP = b"\x1f\x8b\x08"
 _PEM = "LS0tLS1CRUdJTi"  # -----BEGIN, in base64
 _CONTROL = bytes(range(9)) + bytes(range(14, 32)) + b"\x7f"
@@ -74,10 +63,10 @@ def key_code(data: bytes) -> str:
 
 def find_encoded(text: str) -> Iterator[Encoded]:
     """Find the values that decode to text or to a private key; random bytes are neither."""
-    for match in _VALUE.finditer(text):
+    for match in _PATTERNS["encoded"].finditer(text):
         start = match.start() + max(0, match[0].find(_PEM, 0, _PEEK))
         data = decode_value(text[start : min(match.end(), start + _MAX_ENCODED)])
-        if data and (again := _VALUE.fullmatch(data.strip().decode("latin-1"))):
+        if data and (again := _PATTERNS["encoded"].fullmatch(data.strip().decode("latin-1"))):
             data = decode_value(again[0]) or data  # Helm encodes a release twice
         if data:
             yield Encoded(start, match.end(), data)
@@ -85,7 +74,7 @@ def find_encoded(text: str) -> Iterator[Encoded]:
 
 def decode_value(value: str) -> bytes:
     """Decode base64 of either alphabet, and expand gzip; empty: neither text nor a key."""
-    plain = _NOT_ENCODED.sub("", value).translate(str.maketrans("-_", "+/"))
+    plain = _PATTERNS["not_encoded"].sub("", value).translate(str.maketrans("-_", "+/"))
     start = _decode(plain[:_PEEK])
     if start.startswith(_GZIP):
         with suppress(zlib.error):

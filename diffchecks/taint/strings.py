@@ -7,17 +7,13 @@ import string
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_names, read_patterns
 from diffchecks.taint.abstract_state import AbstractState, collect_taints
 from diffchecks.taint.abstract_values import NOT_CONST, PART, Taint, Value, merge_taints, prefix_of
 from diffchecks.taint.call_frames import Activation, EvaluatedCall
 
 _PERCENT: Final = re.compile(r"%(?:\((\w+)\))?[-+ #0]*(?:\*|\d+)?(?:\.\d+)?([a-zA-Z%])")
 _NEGATED: Final = re.compile(r"\[\^(?:\\[wds]|[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ .@-])+\][+*]?")
-_VALUE: Final = re.compile(  # text that precedes a value in a statement, and never a name
-    r"(?:['\"][%_]*|(?:[=<>]|\b(?:like|between|in\s*\(|values\s*\(.*))\s*)$",
-    re.IGNORECASE | re.DOTALL,
-)
 _NUMERIC: Final = "dioxXeEfFgGbcn"
 _MAX_PREFIX: Final = 500
 TEXT: Final = ("text",)  # it is neither a mapping nor a list
@@ -45,7 +41,7 @@ def _spliced(parts: Sequence[Value], state: AbstractState) -> Iterator[tuple[Tai
     before = ""
     for part in parts:
         taints = collect_taints(part, state)
-        if taints and _VALUE.search(before):
+        if taints and read_patterns("strings")["before_value"].search(before):
             taints = tuple(
                 taint.derive(PART, "'").of_kind("spliced") if taint.kind == "parameter" else taint
                 for taint in taints

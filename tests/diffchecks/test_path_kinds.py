@@ -60,6 +60,10 @@ packages/playwright-test/src/index.ts code
 packages/playwright/src/tests/a.ts    code tests
 packages/playwright/tests/index.ts    code tests
 packages/app/playwright/src/login.ts  code tests
+src/main/java/test/shop/Login.java    code
+src/test/java/shop/Login.java         code tests
+tests/src/main/kotlin/Login.kt        code tests
+src/main/java/shop/LoginTest.java     code tests
 e2e/login.ts                          code tests
 web/login.cy.ts                       code tests
 web/login.spec.tsx                    code tests

@@ -38,6 +38,21 @@ LOST = [
     ("app.py", "app.add_middleware(TrustedHostMiddleware, hosts=a)\nrun()\n", "run()\n"),
     ("a.ts", APP.format("app.use(helmet());\n"), APP.format("")),
     ("a.js", APP.format("app.use(csurf({ cookie: true }));\n"), APP.format("")),
+    (
+        "a.ts",
+        "const app = make();\napp.useGlobalPipes(new Pipe());\nrun();\n",
+        "const app = make();\nrun();\n",
+    ),
+    (
+        "a.ts",
+        "for (const k of keys) {\n  if (k === '__proto__') continue;\n  set(k);\n}\n",
+        "for (const k of keys) {\n  set(k);\n}\n",
+    ),
+    (
+        "roles/a/tasks/main.yml",
+        "- command: join\n  no_log: true\n  changed_when: true\n",
+        "- command: join\n  changed_when: true\n",
+    ),
     ("a.go", "package a\n\nvar h = csrf.Protect(key)(mux)\n", "package a\n\nvar h = mux\n"),
     ("A.cs", "app.UseHttpsRedirection();\napp.Run();\n", "app.Run();\n"),
     ("config/production.rb", "config.force_ssl = true\nconfig.a = 1\n", "config.a = 1\n"),

@@ -35,6 +35,8 @@ def test_a_page_that_speaks_of_an_option_that_is_gone(
 ) -> None:
     base = {"pkg/cli.py": f"{option}\n", "docs/g.md": "Say `tool run --dry-run` first.\n"}
     assert codes(stale_references, base, {**base, "pkg/cli.py": "X = 1\n"}) == ["gone"]
+    tool = {"tools/cli.py": base["pkg/cli.py"], "docs/g.md": base["docs/g.md"]}
+    assert codes(stale_references, tool, {**tool, "tools/cli.py": "X = 1\n"}) == ["gone"]
     assert codes(stale_references, base, {**base, "pkg/cli.py": "X = ['--dry-run']\n"}) == []
     other = {**base, "docs/g.md": "Say `npm publish --dry-run` first.\n"}
     assert codes(stale_references, other, {**other, "pkg/cli.py": "X = 1\n"}) == []
