@@ -45,7 +45,7 @@ def find_dangerous_builds(source: Source) -> Iterator[RawFinding]:
     found = [each for each in known.values() if matches(source.path, each["files"])]
     if not found:
         raise NotApplicable
-    (language,) = found
+    language = found[0]  # names of folders can be those of two
     comment = _compiled(language["comment"])
     text = comment.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), source.text)
     checked = _compiled(language.get("checked", "(?!)"))
