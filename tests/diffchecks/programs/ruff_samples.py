@@ -33,7 +33,6 @@ SAMPLES: dict[str, tuple[str, str]] = {
         within("return 1") + within("return 2"),
         within("return 1") + within("return 2", "def g():"),
     ),
-    "PIE794": ("class A:\n    x = 1\n    x = 2\n", "class A:\n    x = 1\n    y = 2\n"),
     "F601": ('d = {"a": 1, "a": 2}\n', 'd = {"a": 1, "b": 2}\n'),
     "B035": ('d = {"k": v for v in range(3)}\n', "d = {v: v for v in range(3)}\n"),
     # conditions and assertions

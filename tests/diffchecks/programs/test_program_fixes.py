@@ -61,7 +61,6 @@ async def test_a_fix_of_the_program_becomes_edits(
 @pytest.mark.parametrize(
     ("make", "code", "path", "text"),
     [
-        (Ruff, "PIE794", "a.py", "class A:\n    x = 1\n    x = 2\n"),
         (Ruff, "SIM222", "a.py", "def f(x):\n    if x or True:\n        return 1\n"),
         (
             Ruff,

@@ -12,7 +12,7 @@ CLASSES = {
     "redirect", "ssrf", "header", "log", "trust-boundary", "weak-hash", "weak-random",
     "insecure-cookie", "regex", "rendered", "nosql", "nosql-script", "attribute", "mass-assignment",
     "xss-stored", "rendered-stored", "sql-stored", "command-stored", "code-stored", "template-stored",
-    "query-fields", "deserialization-parameter", "template-parameter", "xxe-parameter",
+    "page", "query-fields", "deserialization-parameter", "template-parameter", "xxe-parameter",
     "sql-parameter-name",
 }  # fmt: skip
 
