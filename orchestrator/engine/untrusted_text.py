@@ -3,7 +3,6 @@
 import json
 import re
 import secrets
-from collections.abc import Callable
 
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.types import Json
@@ -30,17 +29,6 @@ def escape_markers(text: str) -> str:
     The angle bracket becomes ``\u003c``, which in JSON is the same character.
     """
     return _LOOKS_LIKE_A_MARK.sub(r"\\u003c", text)
-
-
-def map_strings(value: Json, change: Callable[[str], str]) -> Json:
-    """A copy of a JSON value with a function applied to every string, object keys included."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, list):
-        return [map_strings(item, change) for item in value]
-    if isinstance(value, dict):
-        return {change(name): map_strings(item, change) for name, item in value.items()}
-    return value
 
 
 def frame(text: str, nonce: str) -> str:

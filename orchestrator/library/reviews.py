@@ -8,6 +8,7 @@ from msgspec import to_builtins
 from orchestrator.app.run_review import open_new_run
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.observer_events import Observer, ignore_event
+from orchestrator.foreign_json import escape_surrogates, map_strings
 from orchestrator.library.verdict_models import Verdict
 
 
@@ -54,4 +55,5 @@ async def review(  # noqa: PLR0913 - options, all by keyword
     given = {name: value for name, value in locals().items() if name != "observer"}
     options = ReviewOptions(**{**given, "repo": Path(repo)})
     with open_new_run(options, observer) as session:
-        return Verdict.model_validate(to_builtins(await session.review()))
+        document = map_strings(to_builtins(await session.review()), escape_surrogates)
+        return Verdict.model_validate(document)

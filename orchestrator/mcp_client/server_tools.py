@@ -14,7 +14,8 @@ from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.field_types import shared_fields
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.types import Json, Observation, ToolSpec
-from orchestrator.engine.untrusted_text import escape_markers, map_strings
+from orchestrator.engine.untrusted_text import escape_markers
+from orchestrator.foreign_json import map_strings
 from orchestrator.mcp_client.connection import Connection
 from orchestrator.mcp_client.server_config import Grant, ServerError, mismatch
 

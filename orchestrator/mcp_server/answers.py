@@ -21,8 +21,8 @@ from orchestrator.code_review.verdict.decision import exit_code
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.journal_keys import INTAKE
 from orchestrator.engine.journal_rows import Outcome, read_row
-from orchestrator.engine.untrusted_text import map_strings
 from orchestrator.errors import EXIT_OK
+from orchestrator.foreign_json import map_strings
 from orchestrator.mcp_server.reviews import ServedReview
 from orchestrator.providers.calling_agent import Question
 from orchestrator.report.ranking import rank_findings

@@ -14,11 +14,11 @@ from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Json, Request, Response, Text, ToolCall, ToolResult, Usage
 from orchestrator.errors import InputError
+from orchestrator.foreign_json import escape_surrogates
 from orchestrator.providers.reply_normalization import (
     InvalidReplyError,
     ToolCallParser,
     drop_unsafe_calls,
-    escape_surrogates,
     printable_name,
 )
 from orchestrator.providers.request_normalization import describe_tools

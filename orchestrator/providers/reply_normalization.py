@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from orchestrator.engine.types import Block, Json, Opaque, Request, StopKind, Text, ToolCall
+from orchestrator.foreign_json import escape_surrogates
 
 MAX_DEPTH = 64
 MAX_BLOCKS = 1_000
@@ -92,15 +93,6 @@ def check_json(value: Json, depth: int = 1) -> Json:
         case dict():
             return {escape_surrogates(k): check_json(v, depth + 1) for k, v in value.items()}
     raise InvalidReplyError(f"it is not valid JSON ({value!r:.40} is not a finite 64-bit value)")
-
-
-def escape_surrogates(text: str) -> str:
-    """Escape lone surrogates (bytes of a file name that is not UTF-8): UTF-8 has none."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace").decode()
-    return text
 
 
 # --- fields of a reply ----------------------------------------------------------------------------

@@ -27,7 +27,8 @@ from orchestrator.engine.types import (
     ToolSpec,
 )
 from orchestrator.errors import InputError
-from orchestrator.providers.reply_normalization import escape_surrogates, is_reasoning
+from orchestrator.foreign_json import escape_surrogates
+from orchestrator.providers.reply_normalization import is_reasoning
 
 EMPTY_PLACEHOLDER = "(nothing)"
 

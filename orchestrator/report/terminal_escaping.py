@@ -6,9 +6,11 @@ import re
 from typing import Any, TextIO
 
 from orchestrator.errors import OutputError
+from orchestrator.foreign_json import escape_character, escape_surrogates, map_strings
 
 _COMMAND_ANYWHERE = re.compile(r"##(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
 _CODE_OR_BLANKS = re.compile(r"((?<!`)(`+)(?!`).*?(?<!`)\2(?!`))| {2,}")
+_IN_A_LINE = re.compile(r"[^\n\t]+")
 _OUR_STYLE = re.compile(r"(\x1b\[(?:[012]|1;3[1-4])m)")
 _COMMAND_AT_LINE_START = re.compile(r"^([^\S\n]*)::", re.MULTILINE)
 
@@ -22,13 +24,7 @@ def escape_unprintable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _escape_character(char) for char in text)
-
-
-def _escape_character(char: str) -> str:
-    if "\udc80" <= char <= "\udcff":
-        return f"\\x{ord(char) - 0xDC00:02x}"
-    return char.encode("unicode_escape").decode("ascii")
+    return "".join(char if char.isprintable() else escape_character(char) for char in text)
 
 
 def escape_line(text: str) -> str:
@@ -67,8 +63,14 @@ def neutralize_ci_commands(text: str) -> str:
 
 
 def as_json(document: Any) -> str:
-    """A document as indented JSON in ASCII, which every terminal and encoding can show."""
-    return neutralize_ci_commands(json.dumps(document, indent=2, allow_nan=False)) + "\n"
+    r"""A document as indented JSON in ASCII, which every terminal and encoding can show.
+
+    A byte that is not UTF-8 becomes ``\xff``: strict parsers refuse lone surrogates.
+    """
+    text = json.dumps(document, indent=2, allow_nan=False)
+    if r"\ud" in text:
+        text = json.dumps(map_strings(document, escape_surrogates), indent=2)
+    return neutralize_ci_commands(text) + "\n"
 
 
 def make_printable(text: str, *, styles: bool = False) -> str:
@@ -81,12 +83,8 @@ def make_printable(text: str, *, styles: bool = False) -> str:
     """
     text = text.replace("\r\n", "\n")
     parts = _OUR_STYLE.split(text) if styles else [text]
-    parts[::2] = ["\n".join(map(_escape_but_tabs, part.split("\n"))) for part in parts[::2]]
+    parts[::2] = [_IN_A_LINE.sub(lambda m: escape_unprintable(m[0]), part) for part in parts[::2]]
     return "".join(parts)
-
-
-def _escape_but_tabs(line: str) -> str:
-    return "\t".join(map(escape_unprintable, line.split("\t")))
 
 
 def emit(text: str, stream: TextIO | None, *, commands: bool = False, data: bool = False) -> None:

@@ -67,9 +67,7 @@ def test_what_is_not_strict_json_is_invalid(text):
 
 
 def test_lone_surrogates_become_escapes():
-    assert loads(r'{"\ud800": ["\udcff", "\ud83d\ude00"]}') == {
-        "\\ud800": ["\\udcff", "\U0001f600"]
-    }
+    assert loads(r'{"\ud800": ["\udcff", "\ud83d\ude00"]}') == {"\\ud800": ["\\xff", "\U0001f600"]}
 
 
 def calls_of(*blocks, tools=None):

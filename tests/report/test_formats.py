@@ -71,6 +71,8 @@ def render(name: str, given: Verdict | None = None) -> str:
 def test_every_format_is_utf8_and_holds_no_control_characters(name: str) -> None:
     text = render(name)
     text.encode()
+    if text[0] in "[{":
+        json.dumps(json.loads(text), ensure_ascii=False).encode()
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", text)
     assert text.endswith("\n")
     assert render(name) == text

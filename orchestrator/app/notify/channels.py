@@ -40,6 +40,7 @@ from orchestrator.errors import (
     approve_command,
     raise_limit_command,
 )
+from orchestrator.foreign_json import escape_surrogates
 from orchestrator.optional_dependencies import install_command
 from orchestrator.program_search import find_program
 from orchestrator.sandbox.process_start import run_process
@@ -80,7 +81,8 @@ def messages_of(verdict: Verdict, environment: Mapping[str, str]) -> Iterator[No
     run, link = verdict.run_id, link_to(verdict.run_id, environment)
 
     def tell(event: EventName, of: str, title: str, text: str, command: str) -> Notification:
-        return Notification(f"{run}/{event}/{of}", event, run, title, text, command, link)
+        shown = escape_surrogates(text)
+        return Notification(f"{run}/{event}/{of}", event, run, title, shown, command, link)
 
     for call in verdict.approvals:
         text = "A call that cannot be undone waits for a person, and the review with it."
