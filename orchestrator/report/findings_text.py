@@ -279,16 +279,19 @@ def render_open(page: TextLayout, verdict: Verdict, room: int = UNBOUNDED) -> li
         room: lines that they may take. What does not fit at length has a line, the rest is counted.
     """
     ranked = rank_findings(verdict, everything=page.items is None)
-    counts = Counter(_section_of(finding) for cause in ranked.at_length for finding in cause)
     rest = [*ranked.at_length, *ranked.also_noticed]
+    counts, every = (
+        Counter(_section_of(finding) for cause in causes for finding in cause)
+        for causes in (ranked.at_length, rest)
+    )
     lines: list[str] = []
     section = ""
     for cause in ranked.at_length:
         first = _section_of(cause[0])
-        head = [
-            "",
-            page.heading(f"{first.capitalize()} ({counts[first]:,})", _STYLE.get(first, "")),
-        ]
+        number = f"{counts[first]:,}"
+        if every[first] > counts[first]:
+            number += f" of {every[first]:,}"
+        head = ["", page.heading(f"{first.capitalize()} ({number})", _STYLE.get(first, ""))]
         entry = [*(head if first != section else [""]), *_render_entry(page, cause)]
         if lines and len(lines) + len(entry) + min(len(rest) - 1, 6) + 5 > room:
             break

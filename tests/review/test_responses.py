@@ -135,10 +135,15 @@ async def test_an_agent_withdraws_refines_and_joins_findings(tmp_path: Path) -> 
         found = await build_findings(
             workspace, [], works(first, second), lambda tool: (), POLICY, References({2: shown})
         )
+        kept = References({2: shown}, ids={found.findings[1].fingerprint: "F1"})
+        again = await build_findings(
+            workspace, [], works(first, second), lambda tool: (), POLICY, kept
+        )
     assert [(one.title, one.severity) for one in found.findings] == [
         ("Always false", "high"),
         ("The name cannot be set", "medium"),
     ]
+    assert [one.id for one in again.findings] == ["F2", "F1"]
     assert found.findings[0].reported_by == ("qa", "security")
     assert [said.title for said in found.findings[0].reports] == ["Always false", "Too small"]
     (gone,) = found.rejected

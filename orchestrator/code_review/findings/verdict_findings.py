@@ -4,6 +4,7 @@ Nothing is dropped: findings that do not count are in ``rejected``, with the rea
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from msgspec import Struct, field
@@ -433,11 +434,13 @@ def _number(
     """All findings in the order of the report, with ids: F1, F2, ...; R1, R2, ... if rejected.
 
     Args:
-        kept: fingerprint → the id that a finding keeps because reports refer to it.
+        kept: fingerprint → the id that a finding keeps because reports refer to it; others are
+            numbered past these.
     """
+    new = count(1 + max((int(known_id[1:]) for known_id in kept.values()), default=0))
     counted = tuple(
-        replace(finding, id=kept.get(finding.fingerprint) or f"F{number}")
-        for number, finding in enumerate(sorted(findings, key=_verdict_order), 1)
+        replace(finding, id=kept.get(finding.fingerprint) or f"F{next(new)}")
+        for finding in sorted(findings, key=_verdict_order)
     )
     ordered = sorted(rejected, key=lambda entry: report_order(entry.finding))
     others = tuple(

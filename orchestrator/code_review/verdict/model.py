@@ -154,6 +154,8 @@ class Finding(Strict, frozen=True, kw_only=True):
     @property
     def support_told(self) -> str:
         """Its support as every output tells it: a test may show a part of the claim only."""
+        if self.support == "claimed" and any(one.action == "limits" for one in self.remarks):
+            return "stopped by other code"
         in_part = self.support == "proven" and any(proof.shows_a_part for proof in self.proofs)
         return "proven in part" if in_part else self.support
 
