@@ -349,7 +349,7 @@ def _interruptible(session: ReviewSession) -> Iterator[None]:
     Raises:
         Interrupted: the user did.
     """
-    with sigterm_as_interrupt():
+    with end_signals_as_interrupt():
         try:
             yield
         except KeyboardInterrupt:
@@ -357,21 +357,29 @@ def _interruptible(session: ReviewSession) -> Iterator[None]:
 
 
 @contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Treat SIGTERM, with which a CI system ends a job, as Ctrl-C: child processes end with us."""
+def end_signals_as_interrupt() -> Iterator[None]:
+    """Treat what ends a CI job (SIGTERM) or a terminal (SIGHUP) as Ctrl-C: child processes end too.
+
+    Under ``nohup``, SIGHUP stays ignored.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    if before[signal.SIGHUP] is signal.SIG_IGN:
+        del before[signal.SIGHUP]
     try:
-        before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        for number in before:
+            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     except ValueError:  # not the main thread: the calling program handles signals
         yield
         return
-    # A shell that starts a process with & makes it ignore SIGINT, into which SIGTERM is turned.
+    # A shell that starts a process with & makes it ignore SIGINT, into which they are turned.
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if ignored:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         if ignored:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 

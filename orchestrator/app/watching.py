@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.check_worker_startup import start_workers
 from orchestrator.app.process_secrets import make_redactor
-from orchestrator.app.run_review import require_source, run_review, sigterm_as_interrupt
+from orchestrator.app.run_review import end_signals_as_interrupt, require_source, run_review
 from orchestrator.app.runs.state_directory import new_run_id, repo_root
 from orchestrator.app.runs.stored_runs import prune_runs
 from orchestrator.app.types import ReviewOptions
@@ -73,7 +73,7 @@ def watch(
     names: dict[str, str] = {}
     seen, last_error, last_run = "", "", ""
     looking = _with_interrupts(has_reader)
-    with sigterm_as_interrupt(), looking as goes_on, start_workers(options.repo) as pool:
+    with end_signals_as_interrupt(), looking as goes_on, start_workers(options.repo) as pool:
         for number in takewhile(lambda _: goes_on(), count()):
             run_id = new_run_id()
             try:

@@ -30,6 +30,8 @@ MAX_RUNS = 100_000
 """How many are looked for where the index of runs is damaged."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
+MEMORY = Path(":memory:")
+
 ROWS_PER_INSERT = 500
 """Six values each; SQLite takes 32766 in a statement."""
 
@@ -113,6 +115,8 @@ class SqliteStore(RunStore):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        if self.path != MEMORY and not self.path.exists():  # SQLite would go on writing to it
+            raise StoreError(f"the journal {self.path} was removed meanwhile; start the run again")
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -237,7 +241,7 @@ class MemoryStore(SqliteStore):
 
     def __init__(self, clock: Clock) -> None:
         self._now = clock.now
-        super().__init__(Path(":memory:"))
+        super().__init__(MEMORY)
         finalize(self, self._db.close)
 
     def close(self) -> None:

@@ -202,7 +202,8 @@ IN_THE_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
 
 
 @pytest.mark.parametrize(
-    ("sent", "before"), [(signal.SIGINT, ()), (signal.SIGTERM, IN_THE_BACKGROUND)]
+    ("sent", "before"),
+    [(signal.SIGINT, ()), (signal.SIGTERM, IN_THE_BACKGROUND), (signal.SIGHUP, ())],
 )
 def test_an_interrupt_ends_everything_and_the_run_can_be_resumed(
     repo: Repo, call: Call, sent: signal.Signals, before: tuple[str, ...]

@@ -167,6 +167,13 @@ def test_another_program_s_database_is_refused_and_left_as_it_is(tmp_path: Path)
     db.close()
 
 
+async def test_rows_of_a_removed_journal_are_refused(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "journal.db")
+    (tmp_path / "journal.db").unlink()
+    with closing(store), pytest.raises(StoreError, match="was removed meanwhile"):
+        await store.create("r", 0.0, {})
+
+
 def test_a_newer_version_s_file_is_left_alone(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "journal.db").close()
     with sqlite3.connect(tmp_path / "journal.db") as db:
