@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
         """The help, with the texts of ``help.yaml``, and examples at the end."""
         texts = read_help()
         own = texts[self.prog]
-        summary = own.get("summary", "")
+        summary, self.usage = own.get("summary", ""), own.get("usage", self.usage)
         self.description = own.get("description", f"{summary[:1].upper()}{summary[1:]}.")
         groups = [
             "\n".join([f"{heading}:", *(_describe_command(texts, name) for name in names)])

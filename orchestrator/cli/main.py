@@ -1,7 +1,7 @@
 """The ``diffcourt`` command.
 
 A subcommand is an entry in ``COMMANDS``, ``arguments.toml`` and ``help.yaml``. Its module has
-``run(args) -> exit code``; one with several commands has ``run_fork``. Only the chosen one is
+``run(args) -> exit code``, or ``run_NAME`` for each of several commands. Only the chosen one is
 imported, for a fast start.
 """
 
@@ -21,21 +21,18 @@ if TYPE_CHECKING:
 
     from orchestrator.cli.arguments import Parser
 
-COMMANDS = {
-    **{name: name for name in ("review", "watch", "fix", "init", "doctor", "catalog")},
-    **{name: name for name in ("runs", "view", "stats", "audit", "label", "mcp")},
-    **dict.fromkeys(("approve", "deny"), "decisions:approve"),
-    "post": "posting:post",
-    "comment-command": "posting:comment_command",
-    "rubric": "rubric.command",
-    **{name: f"one_run:{name}" for name in ("show", "export", "schema")},
-    **{name: f"decisions:{name}" for name in ("waive", "dismiss", "override")},
-    **{name: f"decisions:{name}" for name in ("feedback", "remember")},
-    **{name: f"one_run:{name}" for name in ("cancel", "rollback", "trace")},
-    **{name: f"review:{name}" for name in ("resume", "fork")},
-    **{name: f"service:{name}" for name in ("serve", "work", "queue")},
+_SEVERAL = {
+    "decisions": "approve deny waive dismiss override feedback remember",
+    "one_run": "show export schema cancel rollback trace",
+    "posting": "post comment-command",
+    "review": "review resume fork",
+    "rubric.command": "rubric",
+    "service": "serve work queue",
 }
-"""Command -> its module below ``cli/commands``; behind a colon the name of its functions there."""
+_OWN = "watch fix init doctor catalog runs view stats audit label mcp"
+COMMANDS = {name: name for name in _OWN.split()}
+COMMANDS |= {name: module for module, names in _SEVERAL.items() for name in names.split()}
+"""Command -> its module below ``cli/commands``."""
 
 _HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """Where this program was imported from, which may be a checkout of it."""
@@ -103,9 +100,9 @@ def _find_command(args: list[str]) -> str:
 def _load_command(name: str) -> Callable[[Namespace], int]:
     from importlib import import_module
 
-    path, _, own = COMMANDS[name].partition(":")
-    module = import_module(f"orchestrator.cli.commands.{path}")
-    run: Callable[[Namespace], int] = getattr(module, f"run_{own}" if own else "run")
+    module = import_module(f"orchestrator.cli.commands.{COMMANDS[name]}")
+    own = f"run_{name.replace('-', '_')}"
+    run: Callable[[Namespace], int] = getattr(module, own if hasattr(module, own) else "run")
     return run
 
 

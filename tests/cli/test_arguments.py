@@ -124,7 +124,7 @@ def fresh_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["review", "--provider", ""], "is empty"),
         (["review", "--diff", "no such file"], "cannot read"),
         (["review", "--diff", "."], "cannot read"),
-        (["rollback"], "RUN"),
+        (["cancel"], "RUN"),
         (["resume", ""], "diffcourt runs"),
         (["schema", "verdicts"], "verdict"),
         (["runs", "--limit", "5", "prune", "--keep", "1"], "--limit"),

@@ -2,16 +2,25 @@
 
 import argparse
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from orchestrator.app.catalog_listing import list_readers
 from orchestrator.cli.main import COMMANDS
+from orchestrator.code_review import assemble_verdict
 from orchestrator.code_review.review_flow import FLOW
+from orchestrator.code_review.verdict.document_parts import HumanQuestion
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.state_machine import check, diagram
 from tests.cli.test_help_examples import every_parser
+from tests.report.verdict_samples import rich_verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -47,12 +56,15 @@ def test_relative_links_resolve() -> None:
 
 
 def test_every_file_that_the_documentation_names_exists() -> None:
-    text = (ROOT / "docs/architecture.md").read_text()
-    for name in re.findall(
-        r"`((?:app|catalog|checks|code_review|engine|library|providers|sandbox|stores)/[\w./]+)`",
-        text,
-    ):
-        assert (ROOT / "orchestrator" / name).exists(), name
+    packages = "|".join(path.name for path in (ROOT / "orchestrator").iterdir() if path.is_dir())
+    named = re.compile(rf"`(?:orchestrator/)?((?:{packages})/[\w./]+\.(?:py|yaml|toml))`")
+    assert not [
+        f"{page.name}: {name}"
+        for page, text in TEXTS.items()
+        if page.name != "CHANGELOG.md" and page.parent.name != "decisions"
+        for name in named.findall(text)
+        if not (ROOT / "orchestrator" / name).exists()
+    ]
 
 
 def test_no_page_has_python_import_from_the_working_directory() -> None:
@@ -88,6 +100,26 @@ def test_the_verdict_page_speaks_of_every_part() -> None:
     left_out = {"schema_version", "run_id", "change", "next_actions", "artifacts", "summary"}
     for name in Verdict.__struct_fields__:
         assert name in left_out or f"`{name}`" in text, name
+
+
+def missing_keys(whole: Any, part: Any) -> Iterator[str]:
+    """The keys, at any depth, that a part of a document lacks."""
+    if isinstance(whole, dict):
+        yield from whole.keys() - part.keys()
+        whole, part = [whole[key] for key in part], [*part.values()]
+    if isinstance(whole, list | tuple):
+        for one, other in zip(whole, part, strict=True):
+            yield from missing_keys(one, other)
+
+
+def test_the_verdict_page_lists_what_the_digest_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = HumanQuestion("q", "qa", "Why?", answer="So.", answered_by="dana", answered_at="now")
+    whole = replace(rich_verdict(), questions=(asked,))
+    monkeypatch.setattr(assemble_verdict, "digest", lambda plain: plain)
+    left_out = {*missing_keys(to_builtins(whole), assemble_verdict.digest_of(whole))}
+    row = re.search(r"^\| `digest` \| .*", TEXTS[ROOT / "docs/verdict-json.md"], re.MULTILINE)
+    assert row is not None
+    assert {*re.findall(r"`(\w+)`", row[0])} == left_out
 
 
 @cache
@@ -133,3 +165,22 @@ def test_the_commands_of_the_pages_and_their_options_exist() -> None:
         for command in re.findall(r"\bdiffcourt [a-z][^`\n#|;&]*", text)
         if (unknown := unknown_parts(command, parsers))
     ]
+
+
+def test_the_commands_in_blocks_of_code_have_all_that_is_required() -> None:
+    parsers, lacking = every_parser(), []
+    for page, text in TEXTS.items():
+        blocks = "".join(re.findall(r"^```.*?^```", text, flags=BLOCKS)).replace("\\\n", " ")
+        for command in re.findall(r"^(?:\$ )?(diffcourt [a-z][^`\n#|;&>]*)", blocks, re.MULTILINE):
+            words = shlex.split(command)
+            length = next(n for n in (4, 3, 2) if " ".join(words[:n]) in parsers)
+            required = [
+                action.option_strings
+                for action in parsers[" ".join(words[:length])]._actions
+                if action.required and action.nargs not in {"*", "?"}
+            ]
+            places = sum(not names for names in required)
+            given = sum(not word.startswith("-") for word in words[length:])
+            if given < places or any(names and not {*names} & {*words} for names in required):
+                lacking.append(f"{page.name}: {command}")
+    assert not lacking

@@ -131,6 +131,9 @@ def run_approve(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+run_deny = run_approve
+
+
 def _describe(pending: PendingCall) -> str:
     """Who requests which tool with which arguments, in one line."""
     request = pending.request

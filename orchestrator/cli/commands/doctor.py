@@ -95,7 +95,7 @@ def _model_check(statuses: list[ProviderStatus], repo: Path | None) -> Installat
     """Which providers are ready, and what those lack that the configuration names."""
     from orchestrator.app.installation_checks import InstallationCheck
     from orchestrator.app.policy_sources import read_layers_on_disk
-    from orchestrator.code_review.agents.judging import named_vendors
+    from orchestrator.code_review.agents.participants import named_vendors
     from orchestrator.code_review.policy_loading import read_catalog
 
     catalog = read_catalog(read_layers_on_disk(repo))
