@@ -12,7 +12,6 @@ from orchestrator.app.model_opening import route_agents
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
 from orchestrator.app.run_review import require_source
 from orchestrator.app.types import ReviewOptions
-from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.agents.model_skills import choose_packs
 from orchestrator.code_review.agents.shared_opening import open_for_models
 from orchestrator.code_review.cost_estimate import ReviewEstimate, estimate
@@ -52,7 +51,7 @@ async def _estimate(options: ReviewOptions) -> ReviewEstimate:
             )
             model = OpenModel(OfflineModel(), choose, notes)  # it is never called
             async with open_review(policy, change, journal, model=model, pool=new_pool()) as state:
-                if has_model(state.given.settings):
+                if state.given.settings.has_model:
                     await open_for_models(state, analyze=False)
                     await choose_packs(state)
                 return estimate(state)

@@ -12,7 +12,7 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.prices import PRICES_FILE, Prices, batch_prices, price_of
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import HOST, OFFLINE
-from orchestrator.code_review.agents.judging import named_vendors, participants
+from orchestrator.code_review.agents.participants import named_vendors, participants
 from orchestrator.code_review.review_setup import OpenModel
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.model_call_events import call_listener
@@ -58,7 +58,7 @@ async def open_model(
         ConfigError: an agent's stage has no model; says where to name one.
     """
     choose, vendors, notes = route_agents(settings, catalog, os.environ, required_prices, agents)
-    if settings.provider == OFFLINE:
+    if not settings.has_model:
         yield OpenModel(OfflineModel(), choose, notes)
         return
     if settings.provider == HOST:

@@ -72,7 +72,7 @@ def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
         shipped = read_merged(layers[:1], SETTINGS, ReviewSettings)
         settings, notes = _restrict_spending(settings, shipped, options)
     settings = _apply_options(settings, options)
-    if asked and settings.provider == OFFLINE:
+    if asked and not settings.has_model:
         raise InputError("--model needs a provider, since no model is called offline; add one")
     catalog, more = _place_agents(catalog, asked, settings.provider, options)
     notes += more

@@ -7,7 +7,7 @@ from msgspec.structs import asdict, replace
 
 from orchestrator.catalog.agents import Budget
 from orchestrator.catalog.effort import Effort
-from orchestrator.catalog.shared_literals import Environment, Severity
+from orchestrator.catalog.shared_literals import OFFLINE, Environment, Severity
 from orchestrator.engine.field_types import (
     NonEmptyStr,
     PositiveFloat,
@@ -341,6 +341,11 @@ class ReviewSettings(Strict, frozen=True, kw_only=True):
         """The analyzers and the type checker, by where the settings name them."""
         named = {f"analyzers.{name}": program for name, program in self.analyzers.items()}
         return {**named, "typecheck": self.typecheck.program} if self.typecheck else named
+
+    @property
+    def has_model(self) -> bool:
+        """Whether models take part in the review."""
+        return self.provider != OFFLINE
 
     @property
     def run_bounds(self) -> Bounds:

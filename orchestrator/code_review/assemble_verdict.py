@@ -12,7 +12,6 @@ from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.code_review.agent_report_contracts import SpecialistReport, as_form
 from orchestrator.code_review.agents import escalation_stages
 from orchestrator.code_review.agents.guard_placement import rulings, without_secrets
-from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
 from orchestrator.code_review.findings.gap_remedies import close_gaps
 from orchestrator.code_review.findings.reading_depth import count_depths
@@ -62,7 +61,7 @@ async def conclude_review(state: ReviewState) -> Verdict:
     """The verdict of a review that has stopped, with the lead's summary where a model leads."""
     verdict = assemble_verdict(state)
     waiting = verdict.approvals or any(not question.answer for question in verdict.questions)
-    if not has_model_lead(state) or not state.iterations or waiting:
+    if not state.is_led_by_model or not state.iterations or waiting:
         return verdict
     # Imported here to keep the start of an offline review fast.
     from orchestrator.code_review.agents import summary  # noqa: PLC0415

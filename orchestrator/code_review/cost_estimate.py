@@ -14,7 +14,7 @@ from orchestrator.catalog.prices import Price, price_of
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents import judging, planning, summary, verifier
 from orchestrator.code_review.agents.briefs import task_about
-from orchestrator.code_review.agents.judging import has_model_lead
+from orchestrator.code_review.agents.participants import has_verifier, named_vendors, needs_judge
 from orchestrator.code_review.agents.shared_opening import MAX_FINDINGS_TOKENS
 from orchestrator.code_review.review_state import Iteration, ReviewState
 from orchestrator.code_review.verdict.document_parts import describe_tier
@@ -135,7 +135,7 @@ def estimate(state: ReviewState) -> ReviewEstimate:
     if (found := state.assignment) is not None:
         tier = f"{describe_tier(found)}, before the analyzers have run"
         notes = (*notes, f"{tier}; {found.reason}")
-    vendors = ", ".join(judging.named_vendors(state.given.catalog, state.given.settings))
+    vendors = ", ".join(named_vendors(state.given.catalog, state.given.settings))
     return ReviewEstimate(vendors, every, int(bounds.iterations), limit, notes)
 
 
@@ -151,13 +151,13 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
         state.iteration.plan = planning.read_plan(state, LoopResult(task.spec.name, "failed"))
         yield task
     yield from planning.build_tasks(state)
-    if judging.has_verifier(state.given.settings) and not state.is_trivial:
+    if has_verifier(state.given.settings) and not state.is_trivial:
         yield task_about(state, verifier.choose_verifier(state), "verify", claims=(), code=())
-    if judging.needs_judge(state.given.settings, state.rubric):
+    if needs_judge(state.given.settings, state.rubric):
         yield judging.build_judge_task(
             state, judging.judged_criteria(state.rubric), state.iteration.key("judge"), {}
         )
-    if has_model_lead(state):
+    if state.is_led_by_model:
         yield summary.build_summary_task(state)
 
 

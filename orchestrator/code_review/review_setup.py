@@ -8,11 +8,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.code_review.agents import judging
 from orchestrator.code_review.agents.briefs import PROMPTS
 from orchestrator.code_review.agents.guard_placement import Guards
+from orchestrator.code_review.agents.participants import named_vendors
 from orchestrator.code_review.analyzer_types import ResultCache
 from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.change.types import Change
@@ -130,7 +129,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
 
 async def _read_guidance(policy: Policy, workspace: ReviewWorkspace, journal: Journal) -> None:
     """Read the repository's guidance, if a model takes part; a resumed run must find the same."""
-    if policy.settings.provider == OFFLINE:
+    if not policy.settings.has_model:
         return
     change, objects = workspace.change, workspace.contents.objects
     found = await read_guidance(change, objects, policy.settings, policy.layers)
@@ -166,8 +165,8 @@ def _announce(
 ) -> tuple[str, ...]:
     """Record the providers; record, show and return the notes, which a resumed run shows again."""
     settings = policy.settings
-    if settings.provider != OFFLINE:
-        vendors = ", ".join(judging.named_vendors(policy.catalog, settings))
+    if settings.has_model:
+        vendors = ", ".join(named_vendors(policy.catalog, settings))
         journal.note("intake/provider", {"provider": vendors})
     notes = (*given, *([SANDBOX_OFF] if settings.sandbox == "off" else []))
     for note in notes:

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.verdict_policy import Waiver
 from orchestrator.code_review.agent_report_contracts import ReviewPlan
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
@@ -217,12 +216,17 @@ class ReviewState:
         if self.assignment is not None:
             return self.assignment.pattern
         chosen = self.given.settings.pattern
-        return "team" if chosen == "auto" and self.given.settings.provider == OFFLINE else chosen
+        return "team" if chosen == "auto" and not self.given.settings.has_model else chosen
 
     @property
     def is_led(self) -> bool:
         """Whether a lead plans: of a team that reads beside the single agent, code does."""
         return self.pattern == "team" and self.given.settings.single not in self.focus.shares
+
+    @property
+    def is_led_by_model(self) -> bool:
+        """Whether a model leads the review and can write its summary."""
+        return self.is_led and self.given.settings.has_model
 
     @property
     def beside(self) -> Sequence[str]:

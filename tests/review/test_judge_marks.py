@@ -14,11 +14,10 @@ from orchestrator.code_review.agents import judging
 from orchestrator.code_review.agents.judging import (
     _shown,
     judge_evidence,
-    named_vendors,
-    participants,
     read_marks,
     show_criterion,
 )
+from orchestrator.code_review.agents.participants import named_vendors, participants
 from orchestrator.code_review.findings.citations import CitableSources
 from orchestrator.code_review.findings.evidence_from_journal import Work
 from orchestrator.code_review.policy_loading import read_policy

@@ -29,8 +29,7 @@ from orchestrator.catalog.data_file_layers import Layer, read_merged
 from orchestrator.catalog.mcp_servers import McpFile, ServerEntry, tool_name
 from orchestrator.catalog.playbook_steps import iter_tool_names
 from orchestrator.catalog.settings import ReviewSettings, ToolOverride, ToolsConfig
-from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.code_review.agents.judging import participants
+from orchestrator.code_review.agents.participants import participants
 from orchestrator.code_review.analyzers.program_execution import OWN_DIRECTORIES
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.engine.journal import EffectResult, Journal
@@ -124,7 +123,7 @@ async def _offered(links: Sequence[Connection], journal: Journal) -> list[Tool]:
 
 def _usable_tools(catalog: Catalog, settings: ReviewSettings) -> frozenset[str]:
     """The tools that an agent of this review could call; offline, those in its playbooks."""
-    offline = settings.provider == OFFLINE
+    offline = not settings.has_model
     return frozenset(
         tool
         for agent in participants(catalog, settings)

@@ -16,6 +16,7 @@ from orchestrator.code_review.change.change_construction import find_default_bra
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.engine.field_types import Strict
+from orchestrator.wording import count_noun
 
 DAY = 24 * 3600.0
 MIN_BLOCKS = 3
@@ -90,8 +91,8 @@ def _days(days: float) -> str:
 def _too_few(figures: AlertFigures, thresholds: AlertThresholds, when: str) -> str:
     if figures.reviews >= thresholds.min_reviews:
         return ""
-    noun = "review" if figures.reviews == 1 else "reviews"
-    return f"{figures.reviews} {noun} {when}, and {thresholds.min_reviews} are needed to know"
+    known = count_noun(figures.reviews, "review")
+    return f"{known} {when}, and {thresholds.min_reviews} are needed to know"
 
 
 def _unknown(name: str, why: str) -> Alert:

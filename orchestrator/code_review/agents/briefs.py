@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agents.model_skills import for_model
 from orchestrator.code_review.agents.reviewer_assignment import diffs_by_path
 from orchestrator.code_review.change.contents import SideName
@@ -29,6 +30,8 @@ MAX_TEXT = 500
 MAX_WIDTH, MAX_LINES = 1_000, 40
 """Characters of a line of code; lines of a finding."""
 
+MIN_SEVERITY: Severity = "medium"
+
 ALIKE = 10
 """Findings of the same words that are named behind the first of them."""
 
@@ -46,6 +49,12 @@ def build_brief(task: str, nonce: str, bounds: Bounds | None = None, /, **facts:
     """
     text = f"{task.rstrip()}\n{describe_bounds(bounds)}" if bounds else task
     return f"{text}\n{frame(json.dumps(facts), nonce)}"
+
+
+def severe_findings(state: ReviewState) -> list[Finding]:
+    """Open findings of at least medium severity: agents prove, verify and fix these."""
+    open_ones = (one for one in state.synthesis.findings if one.state == "open")
+    return [one for one in open_ones if is_as_severe(one.severity, MIN_SEVERITY)]
 
 
 def task_about(state: ReviewState, spec: AgentSpec, part: str, /, **facts: object) -> Task:

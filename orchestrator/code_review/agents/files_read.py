@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct, field
 
 from orchestrator.code_review.agents import reviewer_assignment
-from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.review_state import Iteration, ReviewState
@@ -69,7 +68,7 @@ def files_read(state: ReviewState) -> dict[str, set[str]]:
 
 async def hunks_read(state: ReviewState) -> dict[str, tuple[HunkReaders, ...]]:
     """Path → the hunks of the reviewable files, with the agents that read each; offline none."""
-    if not has_model(state.given.settings):
+    if not state.given.settings.has_model:
         return {}
     diffs = await reviewer_assignment.diffs_by_path(state)
     everything: set[tuple[str, str]] = set()
@@ -102,7 +101,7 @@ async def hunks_read(state: ReviewState) -> dict[str, tuple[HunkReaders, ...]]:
 
 def _reports(state: ReviewState) -> Iterator[tuple[Iteration, str]]:
     """The agents with a model that ended an iteration with a report."""
-    if has_model(state.given.settings):
+    if state.given.settings.has_model:
         for done in state.iterations:
             for agent in sorted({r.agent for r in done.results if r.status == "ok"}):
                 yield done, agent

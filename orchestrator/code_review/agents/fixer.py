@@ -6,17 +6,15 @@ alone decides the state of a patch.
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import FixReport, as_form
-from orchestrator.code_review.agents.briefs import ask_about, describe
-from orchestrator.code_review.agents.judging import has_fixer
+from orchestrator.code_review.agents.briefs import ask_about, describe, severe_findings
+from orchestrator.code_review.agents.participants import has_fixer
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.fixed_findings import prove_fixes
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding
 
-MIN_SEVERITY: Severity = "medium"
 MAX_FINDINGS = 10
 LINES_AROUND = 12
 
@@ -40,10 +38,8 @@ def findings_to_fix(state: ReviewState) -> list[Finding]:
     """Open findings in head, of at least medium severity, without a patch that applies."""
     return [
         finding
-        for finding in state.synthesis.findings
-        if finding.state == "open"
-        and is_as_severe(finding.severity, MIN_SEVERITY)
-        and finding.support != "refuted"
+        for finding in severe_findings(state)
+        if finding.support != "refuted"
         and finding.evidence.side == "head"
         and (finding.fix is None or finding.fix.state == "refused")
     ][:MAX_FINDINGS]

@@ -1,4 +1,4 @@
-"""The agents of a review, and the judge's scores, checked against the rubric and its evidence."""
+"""The judge's scores, checked against the rubric and its evidence."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -6,9 +6,7 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.catalog.shared_literals import OFFLINE, is_as_severe
+from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.code_review.agent_report_contracts import (
     JudgedCriterion,
@@ -36,64 +34,7 @@ from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import CriterionMark
-from orchestrator.engine.types import AgentSpec, Criterion, Rubric
-
-
-def participants(catalog: Catalog, settings: ReviewSettings) -> list[AgentSpec]:
-    """Every agent that may be called, in the order of their first call."""
-    names = {
-        "team": [settings.lead, *settings.specialists],
-        "single": [settings.single],
-        "auto": [settings.lead, *settings.specialists, settings.single],
-    }[settings.pattern]
-    helpers = [
-        (JUDGE, needs_judge(settings, catalog.rubrics[settings.rubric])),
-        (settings.proofs.agent, has_prover(settings)),
-        (settings.verify.agent, has_verifier(settings)),
-        (settings.fixes.agent, has_fixer(settings)),
-    ]
-    names = [*names, *(str(name) for name, takes_part in helpers if takes_part)]
-    return [catalog.agents[name] for name in dict.fromkeys(names)]
-
-
-def named_vendors(
-    catalog: Catalog, settings: ReviewSettings, agents: Iterable[AgentSpec] | None = None
-) -> dict[str, list[str]]:
-    """Provider → the agents whose model is at it, of a review or, if given, of these alone.
-
-    The settings' provider is the first of a review.
-    """
-    found: dict[str, list[str]] = {} if agents else {settings.provider: []}
-    for spec in agents or participants(catalog, settings):
-        vendor, _ = catalog.models.split(spec.model, settings.provider)
-        found.setdefault(vendor, []).append(spec.name)
-    return found
-
-
-def has_model(settings: ReviewSettings) -> bool:
-    """Whether models take part in the review."""
-    return settings.provider != OFFLINE
-
-
-def has_fixer(settings: ReviewSettings) -> bool:
-    """Whether an agent with a model writes patches."""
-    return bool(settings.fixes.agent and settings.fixes.proofs) and has_model(settings)
-
-
-def has_prover(settings: ReviewSettings) -> bool:
-    """Whether an agent with a model writes tests that prove findings."""
-    return bool(settings.proofs.agent and settings.tests) and has_model(settings)
-
-
-def has_verifier(settings: ReviewSettings) -> bool:
-    """Whether an agent verifies what only agents claim."""
-    return bool(settings.verify.agent) and has_model(settings)
-
-
-def has_model_lead(state: ReviewState) -> bool:
-    """Whether a model leads the review and can write its summary."""
-    return state.is_led and has_model(state.given.settings)
-
+from orchestrator.engine.types import Criterion, Rubric
 
 SHOWN_FINDINGS = 60
 SHOWN_FILES = 200
@@ -101,11 +42,6 @@ SHOWN_FILES = 200
 LINES_AROUND = 1
 PROOF_LINES, MAX_LINE = 3, 200
 """Of a proof's output: lines, and characters of each."""
-
-
-def needs_judge(settings: ReviewSettings, rubric: Rubric) -> bool:
-    """Whether a model judges; offline there is none."""
-    return settings.judge and has_model(settings) and bool(judged_criteria(rubric))
 
 
 def is_decided(state: ReviewState) -> bool:
@@ -125,6 +61,17 @@ def is_decided(state: ReviewState) -> bool:
     return read_by_one and shown and whole
 
 
+def judged_criteria(rubric: Rubric) -> tuple[Criterion, ...]:
+    """The criteria that need a judge."""
+    return tuple(c for c in rubric.criteria if c.kind == "judged")
+
+
+def marks_of_decided(rubric: Rubric) -> Mapping[str, CriterionMark]:
+    """The marks of the judged criteria of a review that is decided without the judge."""
+    why = "not scored: a verified finding decides, so no judge was asked"
+    return {each.id: CriterionMark(None, why) for each in judged_criteria(rubric)}
+
+
 async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:
     """Run the judge; returns the marks of the judged criteria, unscored if it gave no score."""
     criteria = judged_criteria(state.rubric)
@@ -134,11 +81,6 @@ async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:
     state.iteration.helpers.append(state.iteration.judged)
     known = citable_sources(state, state.answers())
     return await read_marks(criteria, state.iteration.judged, known)
-
-
-def judged_criteria(rubric: Rubric) -> tuple[Criterion, ...]:
-    """The criteria that need a judge."""
-    return tuple(c for c in rubric.criteria if c.kind == "judged")
 
 
 def build_judge_task(

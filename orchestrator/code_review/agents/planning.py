@@ -61,7 +61,7 @@ def _present(**facts: object) -> dict[str, object]:
 
 
 def reviewable_paths(state: ReviewState) -> list[str]:
-    """The files that agents must review."""
+    """The files that agents are given: with lock files, which only a check reads."""
     workspace = state.given.workspace
     return [file.path for file in workspace.change.files if workspace.reviewable(file)]
 

@@ -14,10 +14,8 @@ from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from diffchecks.test_quality.proof_ends import BY_ITSELF, HEAD_PASSES, LACKS
-from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import ProofReport, WrittenTest, as_form
-from orchestrator.code_review.agents.briefs import ask_about, describe
-from orchestrator.code_review.agents.judging import has_model
+from orchestrator.code_review.agents.briefs import ask_about, describe, severe_findings
 from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED, NOT_RUN
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
 from orchestrator.code_review.findings.citations import read_lines
@@ -35,7 +33,6 @@ from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.isolated_run import NO_SANDBOX
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 
-MIN_SEVERITY: Severity = "medium"
 MAX_TESTS = 3
 """Of one finding."""
 PROVEN_CONFIDENCE = 0.95
@@ -119,15 +116,12 @@ async def _write_tests(state: ReviewState, due: Sequence[Finding]) -> None:
 def findings_to_prove(state: ReviewState) -> list[Finding]:
     """Open findings of at least medium severity that no analyzer proved and no test has tried."""
     settings = state.given.settings.proofs
-    if settings.agent is None or not has_model(state.given.settings):
+    if settings.agent is None or not state.given.settings.has_model:
         return []
     return [
         finding
-        for finding in state.synthesis.findings
-        if finding.state == "open"
-        and is_as_severe(finding.severity, MIN_SEVERITY)
-        and finding.support not in {"proven", "refuted"}
-        and finding.fingerprint not in state.proofs
+        for finding in severe_findings(state)
+        if finding.support not in {"proven", "refuted"} and finding.fingerprint not in state.proofs
     ][: settings.findings]
 
 

@@ -162,7 +162,7 @@ async def _decide(
 
 
 def _reviewed(state: ReviewState) -> list[str]:
-    """The files that agents must review, riskiest first."""
+    """The files whose diffs agents read, riskiest first: of lock files none has to."""
     workspace = state.given.workspace
     files = [file for file in workspace.change.files if not workspace.left_out(file)]
     return [file.path for file in by_risk(files)]

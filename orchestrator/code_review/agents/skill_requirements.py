@@ -7,7 +7,6 @@ from msgspec import Struct
 from orchestrator.catalog.playbook_steps import FILES_COVERED
 from orchestrator.code_review.agent_report_contracts import ReportedFinding
 from orchestrator.code_review.agents.files_read import lines_shown, shown_diffs
-from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.agents.reviewer_assignment import optional_tests
 from orchestrator.code_review.agents.uncalled_analyzers import find_tool, is_useful
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint, read_reports
@@ -75,7 +74,7 @@ class _Work(Struct, frozen=True):
         """Whether a tool that a step names has work, and the agent may call it."""
         tool = find_tool(self.state, self.spec, name)
         # A model reads further only if the opening leaves questions; not to is no omission.
-        if tool is None or (NAVIGATION in tool.spec.tags and has_model(self.state.given.settings)):
+        if tool is None or (NAVIGATION in tool.spec.tags and self.state.given.settings.has_model):
             return False
         return not isinstance(tool, Analysis) or is_useful(self.state, self.spec, name)
 
@@ -97,7 +96,7 @@ class _Work(Struct, frozen=True):
         owed = {path for task in tasks if task.agent == agent for path in task.paths}
         for entry in state.synthesis.checked:
             readers = [hunk.read_by for hunk in entry.hunks] or [entry.read_by]
-            if not has_model(state.given.settings) or all(agent in names for names in readers):
+            if not state.given.settings.has_model or all(agent in names for names in readers):
                 owed.discard(entry.path)
         owed -= optional_tests(state)
         return sorted(owed.difference(s.path for s in state.synthesis.skipped if not s.gap))
@@ -143,7 +142,7 @@ class _Work(Struct, frozen=True):
                 if path.removeprefix("./") == place.path
             )
         paths = {call.arguments.get("path") or place.path for call in calls}
-        if tool == "git_diff" and has_model(self.state.given.settings):
+        if tool == "git_diff" and self.state.given.settings.has_model:
             for done in self.state.iterations:
                 paths |= shown_diffs(self.state, done, self.spec.name)[0]
         return place.path in paths

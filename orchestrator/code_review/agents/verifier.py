@@ -11,10 +11,15 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
-from orchestrator.code_review.agents.briefs import ask_about, number_runs
+from orchestrator.code_review.agents.briefs import (
+    MIN_SEVERITY,
+    ask_about,
+    number_runs,
+    severe_findings,
+)
 from orchestrator.code_review.agents.code_looked_up import choose_looked_up
-from orchestrator.code_review.agents.judging import has_verifier, named_vendors
-from orchestrator.code_review.agents.prover import LINES_AROUND, MIN_SEVERITY
+from orchestrator.code_review.agents.participants import has_verifier, named_vendors
+from orchestrator.code_review.agents.prover import LINES_AROUND
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL, shorten
 from orchestrator.code_review.findings.located_findings import Verification
 from orchestrator.code_review.findings.verification import as_evidence, check_verdicts
@@ -78,10 +83,8 @@ def findings_to_verify(state: ReviewState) -> list[Finding]:
     }
     return [
         finding
-        for finding in state.synthesis.findings
-        if finding.state == "open"
-        and finding.context is not None  # its file can be read
-        and is_as_severe(finding.severity, MIN_SEVERITY)
+        for finding in severe_findings(state)
+        if finding.context is not None  # its file can be read
         and (finding.support in {"claimed", "agreed"} or _is_disputed(state, finding))
         and not is_as_severe(asked.get(finding.fingerprint, "info"), finding.severity)
     ][: settings.verify.findings]
