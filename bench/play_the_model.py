@@ -16,9 +16,10 @@ from typing import Any
 import anyio
 
 from orchestrator.engine.types import Json, Response, Text, ToolCall
-from orchestrator.errors import InputError, ScriptError
+from orchestrator.errors import InputError
 from tests.model_server.server import PORT, ModelServer, serve_until_signal
 from tests.model_server.server_script import ServerReply, parse_line
+from tests.scripted_model import ScriptError
 
 POLL_SECONDS = 0.1
 

@@ -109,28 +109,23 @@ class Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return f"{self.module}:run"
 
 
-def _is_lock_file(path: str) -> bool:
-    return "lock_files" in path_kinds(path.lower())
-
-
 def _may_be_run_by_shell(path: str) -> bool:
     from diffchecks.patterns.makefile_commands import is_makefile  # noqa: PLC0415 - slow to import
 
     return names.may_be_script(path) or is_makefile(path.rpartition("/")[2].lower())
 
 
-def _fills_templates(path: str) -> bool:
-    return names.TEMPLATE_DIRECTORIES.search(path) is not None
-
-
 _ALSO: dict[str, Callable[[str], bool]] = {
-    "python_and_templates": _fills_templates,
+    "python_and_templates": lambda path: bool(names.TEMPLATE_DIRECTORIES.search(path)),
     "shell_programs": _may_be_run_by_shell,
     **dict.fromkeys(
         ("patterns", "patterns_and_modules", "pattern_code", "python_programs"), names.may_be_script
     ),
 }
-_BUT = {"infrastructure": _is_lock_file, "infrastructure_code": is_helm_template}
+_BUT: dict[str, Callable[[str], bool]] = {
+    "infrastructure": lambda path: "lock_files" in path_kinds(path.lower()),
+    "infrastructure_code": is_helm_template,
+}
 
 
 def files_of(kind: str) -> Files:

@@ -22,6 +22,7 @@ def _shown(found: re.Match[str]) -> str:
 def looks(source: Source) -> Iterator[RawFinding]:
     """All findings in one file."""
     code = bool(_PATTERNS["code"].search(source.name))
+    is_about_agents = source.is_illustrative and not vocabulary("guidance").search(source.path)
     if source.suffix in {".py", ".pyi", ".pyw"}:
         yield from _hidden(source)
     for number, line in enumerate(source.lines, 1):
@@ -36,13 +37,8 @@ def looks(source: Source) -> Iterator[RawFinding]:
                 source.path,
                 number,
                 f"Text that gives instructions to a reviewing model: {found.group()[:80]!r}",
-                confidence=0.4 if source.is_illustrative and not _is_guidance(source) else 0.7,
+                confidence=0.4 if is_about_agents else 0.7,
             )
-
-
-def _is_guidance(source: Source) -> bool:
-    """Whether it is written for agents, and not about them."""
-    return vocabulary("guidance").search(source.path) is not None
 
 
 def _hidden(source: Source) -> Iterator[RawFinding]:

@@ -247,10 +247,6 @@ class VendorDown(ModelError):
     """The provider is down or its account is empty, and another one of the run can replace it."""
 
 
-class ScriptError(ModelError):
-    """A scripted model got a call that its script does not have, or too few calls."""
-
-
 class Refused(DiffcourtError):
     """The executor did not perform a call. ``code`` is stable and journaled.
 

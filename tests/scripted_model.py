@@ -7,12 +7,16 @@ import anyio
 
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Json, Request, Response, Text, ToolCall, Usage
-from orchestrator.errors import ModelError, ScriptError
+from orchestrator.errors import ModelError
 
 ScriptedReply = Response | ModelError | Callable[[Request], Response]
 """The next reply to an agent: a response, an error, or a function of the request."""
 
 _ids = itertools.count(1)
+
+
+class ScriptError(ModelError):
+    """A scripted model got a call that its script does not have, or too few calls."""
 
 
 def text_reply(text: str, *, usage: Usage = Usage()) -> Response:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from diffchecks.check_io import Source
 from diffchecks.data_files import read_patterns
 from diffchecks.flows.flow_tables import FlowSink, FlowTables
-from diffchecks.flows.syntax import Syntax, line_of, module_name, shorten, unquote
+from diffchecks.flows.syntax import Syntax, line_of, module_name, quote_source, unquote
 from diffchecks.flows.values import (
     ALL,
     CLEAN,
@@ -391,7 +391,8 @@ class Calls(Syntax, ABC):
             function.text()
         ):
             return CLEAN
-        step = shorten(node.field("function") or node.field("name") or node.field("method") or node)
+        called = node.field("function") or node.field("name") or node.field("method")
+        step = quote_source(called or node)
         passed = [value.through(line_of(node), step) for value in values]
         signs = tuple(
             (
@@ -414,7 +415,7 @@ class Calls(Syntax, ABC):
         """A value that comes with a request."""
         part = self.argument_part(node)
         key = name + (part.text() if part is not None else "")
-        found = tainted([FlowTaint(key, ((line_of(node), shorten(node)),))])
+        found = tainted([FlowTaint(key, ((line_of(node), quote_source(node)),))])
         checked_at_once = self.tables.validated.search(node.text())
         return replace(harmless([found]) if checked_at_once else found, name=name)
 
@@ -423,7 +424,7 @@ class Calls(Syntax, ABC):
         for child in given.nodes:
             name = child.text().lstrip("&")
             if name.isidentifier():
-                key = (line_of(node), shorten(node))
+                key = (line_of(node), quote_source(node))
                 typed = any(receiver.name == known for _, known in self.tables.types)
                 new = (FlowTaint(f"{name}@{key[0]}", (key,)),) if typed else ()
                 if taints := receiver.taints or new:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from diffchecks.data_files import read_patterns
 from diffchecks.flows.calls import Calls
-from diffchecks.flows.syntax import line_of, part_of, shorten, unquote
+from diffchecks.flows.syntax import line_of, part_of, quote_source, unquote
 from diffchecks.flows.values import (
     CLEAN,
     UNKNOWN,
@@ -308,7 +308,7 @@ class Expressions(Calls):
         name = unquote(named.text())
         self._check_set(target, f"{held.name}.{name}", value, state)
         if owner.text() in state.values or owner.kind() in self.names:
-            step = value.through(line_of(target), shorten(target))
+            step = value.through(line_of(target), quote_source(target))
             fields = {**held.fields, name: step}
             taints = (*held.taints, *step.taints)
             state.values[owner.text()] = replace(held, fields=fields, taints=taints)

@@ -22,7 +22,7 @@ def line_of(node: SgNode) -> int:
     return int(node.range().start.line) + 1
 
 
-def shorten(node: SgNode) -> str:
+def quote_source(node: SgNode) -> str:
     """The source of a node in one short line."""
     text = " ".join(node.text().split())
     return f"`{text if len(text) <= _SHOWN else text[: _SHOWN - 1] + '…'}`"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from diffchecks.check_io import RawFinding
-from diffchecks.infrastructure.value_patterns import InfrastructureObject, shorten
+from diffchecks.infrastructure.value_patterns import InfrastructureObject, cut_middle
 from diffchecks.path_kinds import is_illustrative
 from diffchecks.secrets.contexts import find_secret_word, is_password_word
 from diffchecks.secrets.secret_plausibility import is_set, looks_chosen, looks_generated
@@ -43,7 +43,7 @@ def find_literal(
         return
     if not (any_password and is_password_word(word)) and not _judge(found, word)(text):
         return
-    message = f"{shorten(name)} is written out as a literal"
+    message = f"{cut_middle(name)} is written out as a literal"
     yield found.finding(code, message, place, redact=(text,))
 
 

@@ -134,7 +134,7 @@ class InfrastructureObject(Struct, frozen=True):
         # The keys above an object name it, and a file with one object needs no name.
         name = self.name[:_NAMED].replace(TEMPLATED, "…")
         named = "" if self.above or self.kind.islower() else f"{self.kind} {name}".strip()
-        where = ", ".join(filter(None, (shorten(named), shorten(place.shown))))
+        where = ", ".join(filter(None, (cut_middle(named), cut_middle(place.shown))))
         return RawFinding(
             code,
             self.path,
@@ -147,7 +147,7 @@ class InfrastructureObject(Struct, frozen=True):
         )
 
 
-def shorten(text: str) -> str:
+def cut_middle(text: str) -> str:
     """The text in one line, shortened for a message."""
     line = _BLANK.sub(" ", text).strip()
     return line if len(line) <= _NAMED else line[: _NAMED // 2] + "…" + line[-_NAMED // 2 :]
@@ -242,5 +242,5 @@ def _matches(
     for value in place.value.texts():
         if _expression(pattern.value, re.IGNORECASE).fullmatch(value.text.strip()):
             item = place if value is place.value else TreePlace(place.keys, value, value)
-            message = pattern.message.replace("{value}", shorten(value.text))
+            message = pattern.message.replace("{value}", cut_middle(value.text))
             yield found.finding(pattern.code, message, item)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from diffchecks.check_io import CheckReply, FlowStep, RawFinding, Source, read_if_possible
 from diffchecks.flows.calls import TracedFlow
 from diffchecks.flows.flow_tables import load_flows, words_of
-from diffchecks.flows.syntax import line_of, shorten
+from diffchecks.flows.syntax import line_of, quote_source
 from diffchecks.flows.tracing import Tracing
 from diffchecks.flows.values import FlowState, FlowTaint, FlowValue
 from diffchecks.jobs import DataJob
@@ -68,8 +68,8 @@ class _Program(Tracing):
         fresh = [each for each in taints if not (each.parameter and each.before)]
         near = any(len({step.path for step in self.way(each)}) <= _LEVELS for each in fresh)
         for other, function in self.tree.functions(self, name) if near else ():
-            step = FlowStep(self.path, line_of(node), shorten(node))
-            begin = line_of(function), shorten(function.field("name") or function)
+            step = FlowStep(self.path, line_of(node), quote_source(node))
+            begin = line_of(function), quote_source(function.field("name") or function)
             sent = [self.sent(state.checked(value), step, begin) for value in values]
             other.invoke(function, function, sent, FlowState(other.module.values, state.cleared))
             return

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from diffchecks.check_io import Edit, Gap, RawFinding
+from diffchecks.data_files import read_patterns
 from diffchecks.file_patterns import suffix_of
 from diffchecks.path_kinds import is_test
 from diffchecks.programs import TABLES, FileCopies, Linter, is_utf8, one_line
@@ -24,12 +25,9 @@ _SUFFIXES = (".py", ".pyi", ".pyw", _NOTEBOOK)
 # Range suppressions work in spite of --ignore-noqa, so the copy must not have them.
 _SUPPRESSION = re.compile(rb"(#\s*ruff\s*):")
 _NOQA_HONORED = frozenset(_TABLE["noqa_honored"])
-_INTENDED = re.compile(r"reportUnusedImport|unused-import|re-?export", re.IGNORECASE)
+_PATTERNS = read_patterns("ruff")
 _MIN_REEXPORTS = 5  # this many unused imports in one module are re-exports
 _SECRET_WORDS = re.compile(_TABLE["secret_words"], re.IGNORECASE)
-_SUPPRESSED = re.compile(r"#\s*ruff\s*;")  # what `prepare` makes of such a comment
-_SECURITY = re.compile(r"S\d+")
-_DEFINITION = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+")
 _PLACE = itemgetter("row", "column")
 _CONTEXT_LINES = 3  # around a hash, which show what it is for
 
@@ -114,7 +112,7 @@ class Ruff(Linter):
             column=start["column"],
             message=one_line(message).removesuffix("."),
             # The security rules know calls by their names and see no data flow.
-            confidence=0.8 if _SECURITY.fullmatch(code) else 1.0,
+            confidence=0.8 if _PATTERNS["security"].fullmatch(code) else 1.0,
             edits=_edits(result, copies, name),
         )
 
@@ -144,7 +142,7 @@ def _edits(result: Mapping[str, Any], copies: FileCopies, name: str) -> tuple[Ed
     fix = result["fix"]
     if not fix or (fix["applicability"] != "safe" and result["code"] not in _TABLE["sound_fixes"]):
         return ()
-    if any(_SUPPRESSED.search(edit["content"]) for edit in fix["edits"]):
+    if any(_PATTERNS["suppressed"].search(edit["content"]) for edit in fix["edits"]):
         return ()
     places = ((edit["location"], edit["end_location"], edit["content"]) for edit in fix["edits"])
     return copies.edits(name, ((*_PLACE(start), *_PLACE(end), text) for start, end, text in places))
@@ -153,7 +151,7 @@ def _edits(result: Mapping[str, Any], copies: FileCopies, name: str) -> tuple[Ed
 def _is_unintended(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
     """Whether no comment marks an unused import as intended for another tool."""
     row = result["location"]["row"]
-    return not _INTENDED.search(copies.text(name, row, row))
+    return not _PATTERNS["intended"].search(copies.text(name, row, row))
 
 
 def _before(result: Mapping[str, Any], copies: FileCopies, name: str) -> str:
@@ -170,7 +168,7 @@ def _is_undefined_name(result: Mapping[str, Any], copies: FileCopies, name: str)
 
 def _redefines(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
     """False for an argument of a test, which requests an imported fixture by name."""
-    is_definition = _DEFINITION.fullmatch(_before(result, copies, name)) is not None
+    is_definition = _PATTERNS["definition"].fullmatch(_before(result, copies, name)) is not None
     return is_definition or not is_test(copies.paths[name])
 
 

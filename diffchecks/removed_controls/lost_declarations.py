@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from diffchecks import shorten
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import read_map, read_names, read_patterns, vocabulary
 from diffchecks.python.source_definitions import find_definitions
@@ -233,9 +234,9 @@ def _finding(
 ) -> RawFinding:
     """A finding at the first place that names the other places."""
     one = places[0]
-    owner = one.owner or "What this covers"
+    owner, text = one.owner or "What this covers", shorten(" ".join(one.text.split()), SHOWN)
     if opened:
-        says = f"{owner} can be reached by anybody: {shorten(one.text)}"
+        says = f"{owner} can be reached by anybody: {text}"
         return RawFinding("access-control-removed", file.text.path, one.line, says, confidence=0.8)
     setting = one.kind == "setting"
     code = "hardening-removed" if setting else "access-control-removed"
@@ -246,17 +247,11 @@ def _finding(
         code,
         file.text.path,
         line,
-        f"{says}: {shorten(one.text)}{also}",
+        f"{says}: {text}{also}",
         confidence=0.9 if one.kind in {"decorator", "base"} else 0.8,
         removed_path=file.old_path,
         removed_line=file.removed_line(one),
     )
-
-
-def shorten(text: str) -> str:
-    """A text in one line of bounded length."""
-    text = " ".join(text.split())
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
 def read_python(tree: ast.Module) -> Declarations:

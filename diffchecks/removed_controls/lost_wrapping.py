@@ -237,11 +237,6 @@ class ChangedText:
         self.removed, self.added = frozenset(removed), frozenset(added)
 
     @cached_property
-    def removed_text(self) -> str:
-        """The removed lines, joined."""
-        return _joined(self.base, sorted(self.removed))
-
-    @cached_property
     def added_text(self) -> str:
         """The added lines, joined."""
         return _joined(self.head, sorted(self.added))
@@ -259,7 +254,8 @@ class ChangedText:
     def _added_calls(self) -> Counter[str]:
         """Name → how many more calls of it are added than removed."""
         calls = Counter(_PATTERNS["called"].findall(self.added_text))
-        calls.subtract(_PATTERNS["called"].findall(self.removed_text))
+        removed = _joined(self.base, sorted(self.removed))
+        calls.subtract(_PATTERNS["called"].findall(removed))
         return calls
 
     def hunks(self) -> Iterator[LineRange]:

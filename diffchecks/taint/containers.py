@@ -172,16 +172,13 @@ def _insert_at(obj: HeapObject, where: Value, value: Value) -> tuple[Value, Heap
 
 def _pop_at(obj: HeapObject, where: Value) -> tuple[Value, HeapObject]:
     if obj.rest is None and isinstance(where.const, int):
-        values = [obj.items[key] for key in sorted(obj.items, key=_position)]
+        places = sorted(obj.items, key=lambda key: key if isinstance(key, int) else 0)
+        values = [obj.items[key] for key in places]
         try:
             return values.pop(where.const), _listed(values)
         except IndexError:
             return UNKNOWN, obj
     return obj.any() or UNKNOWN, obj.widen()
-
-
-def _position(key: Hashable) -> int:
-    return key if isinstance(key, int) else 0
 
 
 def _extend(frame: Activation, obj: HeapObject, call: EvaluatedCall) -> tuple[Value, HeapObject]:

@@ -25,13 +25,10 @@ a script: its code, a string in it, or a template literal."""
 _VALUE, _CODE = "\ue000", "\ue001"
 _OURS = re.compile(f"[{_VALUE}{_CODE}]")
 
-_MARK = re.compile(r"<!--|<(/?)([A-Za-z][A-Za-z0-9:_-]*)")
+_PATTERNS = read_patterns("page_scanner")
 _GAP = re.compile(rf"[\s/{_CODE}]*")
 _NAME = re.compile(rf"[^\s/>=\"'{_CODE}]+")
-_EQUALS = re.compile(r"\s*=\s*")
-_BARE = re.compile(r"[^\s>\"']*")
 _RAW = frozenset({"script", "style"})
-_SCRIPT = read_patterns("page_scanner")["script"]
 _IN_SCRIPT: Mapping[str, Where] = {
     "comment": "comment", "string": "string", "template": "template",
 }  # fmt: skip
@@ -234,7 +231,7 @@ class _Reader:
 
     def read(self) -> None:
         text, at = self._text, 0
-        while found := _MARK.search(text, at):
+        while found := _PATTERNS["mark"].search(text, at):
             if found[0] == "<!--":
                 end = text.find("-->", found.end())
                 at = len(text) if end < 0 else end + 3
@@ -271,13 +268,13 @@ class _Reader:
 
     def _attribute(self, name: re.Match[str]) -> Attribute:
         text = self._text
-        equals = _EQUALS.match(text, name.end())
+        equals = _PATTERNS["equals"].match(text, name.end())
         if equals is None:
             return Attribute(name[0].lower(), name.start(), name.end(), name.end(), "")
         start = equals.end()
         quote = text[start : start + 1]
         if quote not in {'"', "'"}:
-            bare = _BARE.match(text, start)
+            bare = _PATTERNS["bare"].match(text, start)
             assert bare is not None
             return Attribute(name[0].lower(), name.start(), start, bare.end(), "")
         end = text.find(quote, start + 1)
@@ -303,7 +300,7 @@ class _Reader:
             self.places.append(TagPlace("style", element.end, end, element))
             return end
         at = element.end
-        for found in _SCRIPT.finditer(text, at, end):
+        for found in _PATTERNS["script"].finditer(text, at, end):
             self.places.append(TagPlace("script", at, found.start(), element))
             where = _IN_SCRIPT[found.lastgroup or ""]
             self.places.append(TagPlace(where, found.start(), found.end(), element))

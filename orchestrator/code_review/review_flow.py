@@ -2,8 +2,8 @@
 
     Intake → Plan → Triage → Act → Synthesize → Evaluate → Iterate (→ Plan) or an end
 
-Each handler does one thing and returns the next state. All input from outside goes through the
-journal, so running the flow again over a journal visits the same states. If only a person can
+Each handler does its state's work and returns the next state. All input from outside goes through
+the journal, so running the flow again over a journal visits the same states. If only a person can
 answer, the flow stops in StopHuman; once the answer is recorded, a resumed run continues.
 """
 
@@ -23,6 +23,7 @@ from orchestrator.code_review.agents import (
     verifier,
 )
 from orchestrator.code_review.agents.files_read import cut_short, files_read, hunks_read, refusals
+from orchestrator.code_review.agents.participants import needs_judge
 from orchestrator.code_review.agents.skill_requirements import skill_requirements
 from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_analyzers
 from orchestrator.code_review.findings import reading_depth, waivers
@@ -48,6 +49,7 @@ from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, score_r
 from orchestrator.engine.state_machine import Flow, State
 from orchestrator.engine.tool_call_records import calls_under
 from orchestrator.errors import ApprovalRequired, BudgetExhausted, NotPermitted
+from orchestrator.wording import count_noun
 
 ENDS = {
     "done": "Done",
@@ -65,7 +67,7 @@ async def intake(state: ReviewState) -> str:
     if state.given.workspace.change.files:
         state.carried = await place_claims(state.given.workspace, state.given.handed_over.claims)
         state.focus.targets = targets_of(state.carried)
-        if judging.has_model(state.given.settings):
+        if state.given.settings.has_model:
             state.settled, state.why_unsettled = settled_by(
                 state.given.handed_over, state.given.workspace.change, state.policy_digests
             )
@@ -191,8 +193,10 @@ async def evaluate(state: ReviewState) -> str:
 
 async def _score(state: ReviewState, *, ask_judge: bool = True) -> None:
     """Score the iteration; without the judge in a review that ends before it is asked."""
-    marks, asked = _measure(state), judging.needs_judge(state.given.settings, state.rubric)
-    asked = asked and not judging.is_decided(state)
+    marks, asked = _measure(state), needs_judge(state.given.settings, state.rubric)
+    if asked and judging.is_decided(state):
+        asked = False
+        marks |= judging.marks_of_decided(state.rubric)
     if asked and ask_judge:
         marks |= await judging.run_judge(state)
     state.scorecard = score_rubric(state.rubric, marks, asked=asked)
@@ -359,7 +363,7 @@ def _uncertain(synthesis: Synthesis) -> tuple[str, ...]:
     found = Counter((skip.tool, skip.why) for skip in synthesis.skipped if skip.gap)
     return tuple(
         f"{f'not reviewed by {tool}' if tool else 'not reviewed'} "
-        f"({count} {'part' if count == 1 else 'parts'}): {why}"
+        f"({count_noun(count, 'part')}): {why}"
         for (tool, why), count in found.items()
     )
 

@@ -3,7 +3,8 @@
 1. budget: a hard limit was reached.
 2. human: only a person can decide.
 3. done: all planned checks ran, and the score is accepted.
-4. stagnation: another iteration would not help.
+4. stagnation: nothing is missing, or another iteration would not help.
+5. budget: all iterations are used.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ class IterationFacts(Struct, frozen=True):
         gates: deterministic gates that do not hold, in words.
         missing: what another iteration could collect, in words.
         failures: signatures of what failed, equal for the same failure.
-        evidence: ids of all evidence so far.
+        evidence, touched: ids of all evidence so far; who examined which file, and verified fixes.
         uncertain: open questions and gaps, in words.
         gaps: number of parts that could not be examined.
         output: the agents' reports as text, compared to detect repetition.

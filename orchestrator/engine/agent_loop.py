@@ -245,8 +245,7 @@ def _apply_output_guards(result: LoopResult, runtime: AgentRuntime) -> LoopResul
 async def _ask(context: Context, runtime: AgentRuntime, turn: Key, account: Account) -> Response:
     """One model call as an effect: paid for once, and never beyond the budget that is left."""
     journal, model, request = runtime.journal, runtime.model, context.request()
-    key = str(turn.at("model"))
-    at = key.removesuffix("/model")
+    key, at = str(turn.at("model")), str(turn)
 
     async def admit() -> tuple[tuple[Request, Cost], Reservation]:
         worst = model.worst_case(request)

@@ -45,8 +45,8 @@ from orchestrator.errors import (
 ErrorT = TypeVar("ErrorT", bound=DiffcourtError)
 
 RECORDED_ERRORS = (Refused, ModelError, SandboxError, ProviderRefused)
-"""Errors that are an effect's recorded outcome, raised again at replay. Any other error is not
-recorded: the effect stays open and is performed again when the run is resumed."""
+"""Errors that are an effect's recorded outcome, raised again at replay, but for ``RETRIED_ERROR``.
+Any other is not recorded: the effect stays open and is performed again when the run is resumed."""
 
 RETRIED_ERROR = ProviderRefused.__name__
 """The recorded error that is not raised again: a person changes a setting, then it is retried."""
@@ -191,10 +191,8 @@ class Journal:
 
     def records(self, under: Key | str = "") -> Iterator[tuple[str, Record]]:
         """Key and record of everything under a key, including the key itself; an empty key: all."""
-        own, below = str(under), f"{under}/"
-        for key, record in self._records.items():
-            if not own or key == own or key.startswith(below):
-                yield key, record
+        is_under = _make_filter(under)
+        return ((key, record) for key, record in self._records.items() if is_under(key))
 
     def spent(self, under: Key | str = "") -> Cost:
         """What the recorded effects under a key cost.
@@ -202,8 +200,8 @@ class Journal:
         A call that was in flight at a crash, or whose reply was lost, counts at its worst case in
         addition to its repetition: it may have been billed.
         """
-        own, below = str(under), f"{under}/"
-        lost = [c for key, c in self._lost if not own or key == own or key.startswith(below)]
+        is_under = _make_filter(under)
+        lost = [cost for key, cost in self._lost if is_under(key)]
         return sum([*(record.cost() for _, record in self.records(under)), *lost], NO_COST)
 
     def unseen(self) -> Cost:
@@ -445,3 +443,8 @@ async def open_journal(
     finally:
         with anyio.CancelScope(shield=True):
             await store.release(run_id, fence)
+
+
+def _make_filter(under: Key | str) -> Callable[[str], bool]:
+    own, below = str(under), f"{under}/"
+    return lambda key: not own or key == own or key.startswith(below)

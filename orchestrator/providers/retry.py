@@ -19,6 +19,7 @@ import anyio
 from orchestrator.catalog.model_config import MODELS_FILE, CallPolicy
 from orchestrator.errors import ModelError, ModelUnavailable
 from orchestrator.providers.provider_errors import TransientError
+from orchestrator.wording import count_noun
 
 State = Literal["closed", "open", "half-open"]
 
@@ -175,11 +176,11 @@ class Retrier:
         return base * (1 + random.uniform(0, JITTER))  # noqa: S311 - spreads load, hides nothing
 
     def _describe_failure(self, caller: str, error: TransientError, attempts: int) -> str:
-        count = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         requested = ""
         if error.retry_after is not None and attempts < self.policy.attempts:
             requested = f"; the server asks to wait {error.retry_after:.0f} s"
         return (
-            f"{caller} gave no answer in {count}, last error: {error}{requested}; "
+            f"{caller} gave no answer in {count_noun(attempts, 'attempt')}, "
+            f"last error: {error}{requested}; "
             f"try again later, or raise calls.attempts and calls.deadline in {MODELS_FILE}"
         )

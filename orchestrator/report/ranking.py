@@ -119,6 +119,6 @@ def describe_readers(verdict: Verdict) -> str:
     if not verdict.is_read:
         return f"by analyzers · {UNREAD}"
     agents = {one.agent for one in verdict.agents if one.status == "ok"}
-    tier = f" ({verdict.assignment.tier})" if verdict.assignment else ""
+    tier = f" (effort: {verdict.assignment.tier})" if verdict.assignment else ""
     unread = " · some hunks unread" if verdict.depth.unread_hunks else ""
     return f"by analyzers and {count_noun(len(agents), 'agent')}{tier}{unread}"

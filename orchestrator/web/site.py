@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import uvicorn
-from jinja2 import Environment, pass_context
+from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 from msgspec import Struct, field
@@ -119,7 +119,9 @@ class Site:
     def __init__(self, access: Access, parts: Sequence[SitePart]) -> None:
         self.access, self.parts = access, parts
         self._static = load_static()
-        self._templates = new_templates(url=self.url, static=self.static, site=self)
+        self._templates = new_environment(
+            "orchestrator.web", url=self.url, static=self.static, site=self, csrf=_csrf_field
+        )
         for part in parts:
             self._templates.filters.update(part.filters)
         routes = [
@@ -331,11 +333,6 @@ def load_static() -> dict[str, StaticFile]:
         digest = hashlib.sha256(content.encode()).hexdigest()[:12]
         found[name] = StaticFile(content, kind, digest)
     return found
-
-
-def new_templates(**known: Any) -> Environment:
-    """The templates of ``web/templates``."""
-    return new_environment("orchestrator.web", **known, csrf=_csrf_field)
 
 
 @pass_context

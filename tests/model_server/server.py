@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from orchestrator.engine.common_contract import ANSWER, describe_answer
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Json, Response, Text, Usage
-from orchestrator.errors import InputError, ScriptError
+from orchestrator.errors import InputError
 from tests.model_server import chat_api, messages_api, responses_api
 from tests.model_server.api_validation import Rejected, parse_body
 from tests.model_server.batch_apis import BatchApis
@@ -46,6 +46,7 @@ from tests.model_server.server_script import (
     parse_line,
     smallest_report,
 )
+from tests.scripted_model import ScriptError
 
 KEY = "test-key"
 PORT = 8377

@@ -11,12 +11,12 @@ import httpx2
 import pytest
 
 from orchestrator.engine.types import Response, Text, ToolCall
-from orchestrator.errors import InputError, ScriptError
+from orchestrator.errors import InputError
 from tests.model_server.server import KEY, ModelServer, read_script, start_server
 from tests.model_server.server_script import Refuse, ServerReply, Slow, smallest_value
 from tests.plain_http import PLAIN
 from tests.providers.refusals import BODIES, HEADERS, PATHS, REFUSED
-from tests.scripted_model import text_reply, tool_call_reply
+from tests.scripted_model import ScriptError, text_reply, tool_call_reply
 from tests.server_replies import cut, thinking_block
 
 pytestmark = pytest.mark.either_loop

@@ -14,7 +14,6 @@ from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.code_review.cost_estimate import ReviewEstimate
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Text, Usage
-from orchestrator.errors import ScriptError
 from orchestrator.providers import call_costs
 from orchestrator.report.verdict_text import render_verdict
 from tests.model_server.server import KEY
@@ -34,7 +33,7 @@ from tests.providers.whole_kit import (
     team,
 )
 from tests.review.review_kit import change, options
-from tests.scripted_model import tool_call_reply
+from tests.scripted_model import ScriptError, tool_call_reply
 from tests.server_replies import cut, garble, trickle
 
 CHECKS = ("ruff_bugs", {"paths": ["app.py"]})

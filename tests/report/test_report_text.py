@@ -631,7 +631,7 @@ Rejected (3): reported, not counted
 
 def test_the_score_table_marks_what_was_not_scored_and_names_what_is_missing() -> None:
     text = render_verdict(rich_verdict(), detail="verbose")
-    rows = block(text, "Quality of the review: 0.82 (threshold 0.80)").splitlines()
+    rows = block(text, "Quality of the review: 0.82 (threshold 0.80, ").splitlines()
     clarity = next(row for row in rows if "clarity" in row).split()
     assert clarity[:3] == ["clarity", "-", "1"]
     assert "missing: ruff" in "\n".join(rows)

@@ -14,13 +14,13 @@ from orchestrator.data_directories import data_root
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, ToolResult, Usage
-from orchestrator.errors import ModelError, ScriptError
+from orchestrator.errors import ModelError
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.review_kit import Repo, bounded, change, review
 from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, scores, script, sums
 from tests.review.test_report_corrections import text_of
-from tests.scripted_model import ScriptedModel, text_reply
+from tests.scripted_model import ScriptedModel, ScriptError, text_reply
 
 SECURITY = (data_root() / "agents/security.md").read_text()
 

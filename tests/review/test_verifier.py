@@ -20,6 +20,7 @@ from orchestrator.code_review.verdict.model import Cause, Evidence, Finding, Ver
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError
+from orchestrator.report.findings_text import describe_support
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.markdown import render_markdown
 from orchestrator.report.formats.sarif import render_sarif
@@ -373,6 +374,7 @@ async def test_a_true_claim_that_other_code_stops_today_stays_at_low(tmp_path: P
     (said_of_it,) = found.remarks
     assert (said_of_it.action, said_of_it.reason) == ("limits", "Unsafe queries return before.")
     assert said_of_it.evidence == ("shop.py: if unsafe(query):",)
+    assert describe_support(found) == "stopped by other code"
     assert not found.objections  # it says that the claim is true
     assert "contradict" not in str(verdict.stop.uncertain)
 
@@ -551,6 +553,9 @@ async def test_nobody_judges_a_review_that_a_verified_finding_of_one_who_read_al
     verdict = await review(change(tmp_path, BASE, HEAD), model, verifier=True, adjust=adjust)
     model.finish()
     assert (verdict.confidence is not None) is asked
+    why = "not scored: a verified finding decides, so no judge was asked"
+    judged = [one.why for one in verdict.score.criteria if one.kind == "judged"]
+    assert asked or {*judged} == {why}
     assert verdict.verdict == ("needs_changes" if asked else "block")  # that is an analyzer's
 
 

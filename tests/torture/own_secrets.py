@@ -24,10 +24,9 @@ from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import Model, SystemClock
 from orchestrator.engine.secret_redaction import REDACTED, Redactor
 from orchestrator.engine.types import Json, Response
-from orchestrator.errors import ScriptError
 from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.review_kit import change, review
-from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
+from tests.scripted_model import ScriptedModel, ScriptError, text_reply, tool_call_reply
 
 FULL = 20_000
 SAMPLE = 160

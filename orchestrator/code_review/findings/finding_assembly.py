@@ -39,7 +39,7 @@ def build_finding(
     """The verdict's finding, without an id.
 
     Its severity and confidence are those of the report that, with the reporters that agree, weighs
-    most under the policy. So no report of an agent makes a finding weigh less.
+    most under the policy. So a report of an agent makes only an arguable finding weigh less.
 
     Args:
         family_of: agent → the family of its model.

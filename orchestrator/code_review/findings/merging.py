@@ -41,9 +41,6 @@ common if both have so many words: 40 of 40 pairs in real reviews had, on two de
 _PLACE = ("path", "side", "start_line", "end_line", "quote")
 _WORD = re.compile(r"\w+")
 _ENGLISH = frozenset(read_table(__file__, "common_names.yaml")["english"].split())
-_STOP_WORDS = frozenset(
-    {"a", "an", "and", "at", "be", "by", "for", "from", "in", "is", "of", "on", "or", "the", "to"}
-)
 
 
 class FindingReport(Struct, frozen=True):
@@ -366,7 +363,7 @@ def _speaks_of_same(first: LocatedFinding, second: LocatedFinding) -> bool:
 
 
 def _stems(text: str) -> set[str]:
-    return {word[:STEM] for word in _WORD.findall(text.casefold()) if word not in _ENGLISH}
+    return {word[:STEM] for word in _words_in(text)}
 
 
 def _shared_words(merged: MergedFinding, finding: LocatedFinding) -> int:
@@ -404,7 +401,7 @@ def _titles_similar(left: str, right: str) -> bool:
 
 
 def _words_in(text: str) -> set[str]:
-    return {*_WORD.findall(text.casefold())} - _STOP_WORDS
+    return {*_WORD.findall(text.casefold())} - _ENGLISH
 
 
 def low_pairs(findings: Iterable[MergedFinding]) -> Iterator[tuple[str, str]]:

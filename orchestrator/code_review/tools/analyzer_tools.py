@@ -43,6 +43,7 @@ from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
+from orchestrator.wording import count_noun
 
 A = TypeVar("A", bound=SideAnalyzer | ChangeAnalyzer)
 
@@ -146,8 +147,7 @@ def _shown(result: AnalysisResult) -> dict[str, Json]:
     ]
     left = len(result.findings) - len(shown)
     if result.examined or result.findings:
-        count = len(result.examined)
-        files = "1 file" if count == 1 else f"{count} files"
+        files = count_noun(len(result.examined), "file")
         summary = f"{result.tool}: {len(result.findings)} new in {files}"
     else:
         why = result.facts.get(NOTHING_TO_COMPARE, "none of these files is for it")

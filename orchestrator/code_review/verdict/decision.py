@@ -19,6 +19,7 @@ from orchestrator.catalog.shared_literals import (
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
+from orchestrator.wording import count_noun
 
 CATEGORIES = ("security", "qa", "docs", "architecture")
 
@@ -128,8 +129,7 @@ def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> Weig
 
 def _count(findings: Sequence[Finding]) -> str:
     ids = name_some([finding.id for finding in findings], 5)
-    noun = "finding" if len(findings) == 1 else "findings"
-    return f"{len(findings)} {noun} ({ids})"
+    return f"{count_noun(len(findings), 'finding')} ({ids})"
 
 
 def exit_code(

@@ -16,7 +16,7 @@ from orchestrator.report.ranking import name_outcome
 from orchestrator.report.text_layout import format_duration
 from orchestrator.web.runs.decisions import Decisions, FindingActions, RunProcesses
 from orchestrator.web.runs.run_list import RunListPage
-from orchestrator.web.runs.run_pages import Meter, RunPages, live_meters
+from orchestrator.web.runs.run_pages import RunPages, live_meters
 from orchestrator.web.site import FormAction, SitePage, SitePart, Stream
 
 _NAMES: dict[str, dict[str, str]] = read_table(__file__, "names.yaml")
@@ -25,14 +25,6 @@ _NAMES: dict[str, dict[str, str]] = read_table(__file__, "names.yaml")
 def write_when(seconds: float) -> str:
     """A time of day here, with its date."""
     return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
-
-
-def _write_used(one: Meter) -> str:
-    return f"${one.used:.4f}" if one.money else _write_number(one.used)
-
-
-def _write_limit(one: Meter) -> str:
-    return f"${one.limit:,.2f}" if one.money else _write_number(one.limit or 0)
 
 
 def _write_number(value: float) -> str:
@@ -50,13 +42,13 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "consequence": lambda level: _NAMES["consequences"].get(level, "nobody knows what it changes"),
     "duration": format_duration,
     "fields": lambda chosen: {name: value for name, value in asdict(chosen).items() if value},
-    "limit": _write_limit,
+    "limit": lambda it: f"${it.limit:,.2f}" if it.money else _write_number(it.limit or 0),
     "live_meters": live_meters,
     "outcome_name": _name_outcome,
     "pretty": lambda value: json.dumps(value, indent=2, ensure_ascii=False),
     "query": lambda values: urlencode({k: v for k, v in values.items() if v not in {"", None}}),
     "severities": lambda counts: [(s, counts[s]) for s in SEVERITIES if counts.get(s)],
-    "used": _write_used,
+    "used": lambda it: f"${it.used:.4f}" if it.money else _write_number(it.used),
     "verdict_name": lambda name: _NAMES["verdicts"].get(name, name),
     "when": write_when,
 }
