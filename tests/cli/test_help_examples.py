@@ -75,7 +75,7 @@ def test_every_command_has_a_summary_and_a_place_in_the_list() -> None:
     assert {name for name, texts in HELP.items() if "summary" not in texts} == {"diffcourt"}
     listed = [name for group in HELP["diffcourt"]["commands"].values() for name in group]
     assert sorted(listed) == sorted(COMMANDS)
-    known = {"summary", "description", "exit_codes", "arguments", "examples", "commands"}
+    known = {"summary", "usage", "description", "exit_codes", "arguments", "examples", "commands"}
     assert {key for texts in HELP.values() for key in texts} == known
 
 
