@@ -1,6 +1,5 @@
 """Checks of GitHub workflows that zizmor does not have, or that it limits to certain forms."""
 
-import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import RawFinding
@@ -8,17 +7,14 @@ from diffchecks.data_files import read_patterns
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.yaml_tree import TreeNode, TreePlace
 
-_FILE = re.compile(r"\.github/workflows/[^/]+\.ya?ml")
+_PATTERNS = read_patterns("workflows")
 _PRIVILEGED = frozenset(["pull_request_target", "workflow_run"])
-_HEAD = read_patterns("workflows")["head"]
-_FETCHES = re.compile(r"\bgh\s+pr\s+checkout\b|\bgit\s+fetch\b[^\n]*\bpull/")
-_VARIABLE = re.compile(r"env\.(\w+)")
 _MAX_VARIABLES = 8  # that refer to each other
 
 
 def is_workflow_file(path: str) -> bool:
     """Whether GitHub reads a file as a workflow, by its path."""
-    return _FILE.fullmatch(path) is not None
+    return _PATTERNS["file"].fullmatch(path) is not None
 
 
 def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject]:
@@ -62,11 +58,11 @@ def _runs_strangers_code(job: tuple[TreeNode, dict[str, str]]) -> bool:
     steps = node.find("steps")
     for step in steps.items if steps is not None else ():
         known = {**variables, **_environment(step)}
-        if _FETCHES.search(step.get_text("run")):
+        if _PATTERNS["fetches"].search(step.get_text("run")):
             return True
         if step.get_text("uses").partition("@")[0] == "actions/checkout":
             wanted = [step.get_text("with", name) for name in ("ref", "repository")]
-            if any(_HEAD.search(_filled_in(text, known)) for text in wanted):
+            if any(_PATTERNS["head"].search(_filled_in(text, known)) for text in wanted):
                 return True
     return False
 
@@ -74,7 +70,7 @@ def _runs_strangers_code(job: tuple[TreeNode, dict[str, str]]) -> bool:
 def _filled_in(text: str, variables: dict[str, str]) -> str:
     """A value with its variables substituted."""
     for _ in range(_MAX_VARIABLES):
-        name = _VARIABLE.search(text)
+        name = _PATTERNS["variable"].search(text)
         if name is None:
             break
         text = text.replace(name[0], variables.get(name[1], ""))[:1000]

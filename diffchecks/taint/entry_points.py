@@ -15,9 +15,7 @@ from diffchecks.taint.library_models import LibraryModels
 from diffchecks.taint.module_index import Module
 
 COMMON = read_names("common_function_names")
-_WORD: Final = re.compile(r"[A-Za-z_]\w*")
-_ANY_WORD: Final = re.compile(r"\w+")
-_DOT: Final = re.compile(r"\.[\s\\]*\Z")
+_PATTERNS = read_patterns("entry_points")
 _GAP: Final = 200  # characters between the dot of an attribute and its name
 REMOTE: Final = frozenset({"request", "socket"})
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -61,7 +59,7 @@ class _Words:
         self._of.setdefault(package, set()).add(word)
 
     def add_name(self, name: str, tops: dict[str, set[str]]) -> None:
-        words = _WORD.findall(name)
+        words = _PATTERNS["word"].findall(name)
         top = name.partition(".")[0]
         if top in {"?", "builtins"}:
             self._free.add(words[-1] if top == "?" else words[1])
@@ -106,7 +104,7 @@ class Hints:
                 self._given.add_name(name, tops)
         self._add_entries(models)
         local = {
-            _WORD.findall(name)[-1]
+            _PATTERNS["word"].findall(name)[-1]
             for sink in models.sinks.rules()
             if not REMOTE.issuperset(sink.kinds)
             for name in sink.match
@@ -143,19 +141,17 @@ def make_hints(models: LibraryModels) -> Hints:
     return Hints(models)
 
 
-_STATEMENT: Final = read_patterns("entry_points")["statement"]
-_CALLED: Final = re.compile(r"\b(?:execute\w*|text|raw|RawSQL|read_sql\w*|fetch\w*|query\w*)\(")
-
-
 def functions_with_statements(
     text: str, module_spans: Callable[[], list[DefinitionLines]]
 ) -> list[DefinitionLines]:
     """The functions that hold a literal that begins as SQL and call what may execute it."""
-    written = lines_with(text, _STATEMENT) if _CALLED.search(text) else []
+    written = lines_with(text, _PATTERNS["statement"]) if _PATTERNS["called"].search(text) else []
     if not written:
         return []
     found = module_spans()
-    calling = {span.node for span in functions_containing(found, lines_with(text, _CALLED))}
+    calling = {
+        span.node for span in functions_containing(found, lines_with(text, _PATTERNS["called"]))
+    }
     return [span for span in functions_containing(found, written) if span.node in calling]
 
 
@@ -211,7 +207,7 @@ def lines_naming(text: str, names: Set[str]) -> list[int]:
 
     A pattern tries its alternatives one by one at each place, so each name is searched for.
     """
-    words = text if len(names) <= FEW else set(_ANY_WORD.findall(text))
+    words = text if len(names) <= FEW else set(_PATTERNS["any_word"].findall(text))
     present = (name for name in names if name.lstrip(".") in words)
     return _line_numbers(text, sorted({at for name in present for at in _places(text, name)}))
 
@@ -222,13 +218,13 @@ def _places(text: str, name: str) -> Iterator[int]:
     end = 0
     while (at := text.find(word, end)) >= 0:
         end = at + len(word)
-        if _ANY_WORD.match(text, end):  # it goes on
+        if _PATTERNS["any_word"].match(text, end):  # it goes on
             continue
         before = text[at - 1 : at]
         if word == name:
-            if not _ANY_WORD.match(before):
+            if not _PATTERNS["any_word"].match(before):
                 yield at
         elif before in {'"', "'"}:
             yield at - 1
-        elif (dot := _DOT.search(text, max(0, at - _GAP), at)) is not None:
+        elif (dot := _PATTERNS["dot"].search(text, max(0, at - _GAP), at)) is not None:
             yield dot.start()

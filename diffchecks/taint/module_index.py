@@ -2,7 +2,6 @@
 
 import ast
 import codecs
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from os.path import commonprefix
@@ -11,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from diffchecks.data_files import read_patterns
 from diffchecks.packed_files import read_file
 from diffchecks.python import syntax_downgrade
 from diffchecks.python.compact_syntax_trees import compact
@@ -20,10 +20,8 @@ from diffchecks.python.syntax_tree_cache import parse
 from diffchecks.taint.abstract_values import Deferred, Value
 
 MAX_BYTES: Final = 2_000_000
-_IMPORTED: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
+_PATTERNS = read_patterns("module_index")
 
-_MORE: Final = re.compile(r"^[ \t]*import[ \t]+([^#\n(]+)", re.MULTILINE)
-_ALL: Final = re.compile(r"^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]*\*", re.MULTILINE)
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -56,8 +54,8 @@ class Module(Struct, eq=False):
 
 def imported_packages(text: str) -> frozenset[str]:
     """The top-level names that the import statements of a text mention."""
-    names = _IMPORTED.findall(text)
-    for line in _MORE.findall(text):
+    names = _PATTERNS["imported"].findall(text)
+    for line in _PATTERNS["more"].findall(text):
         names.extend(part.split()[0] for part in line.split(",") if part.split())
     return frozenset(name.partition(".")[0] for name in names)
 
@@ -203,7 +201,7 @@ class Project:
         if path not in self._packages:
             text = self.text(path) or ""
             self._packages[path] = imported_packages(text)
-            for dots, name in _ALL.findall(text):
+            for dots, name in _PATTERNS["all"].findall(text):
                 source = self.relative(path, len(dots), name) if dots else self.find(name, path)
                 if isinstance(source, Module):
                     self._packages[path] |= source.packages

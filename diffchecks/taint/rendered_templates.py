@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from diffchecks.data_files import read_map
+from diffchecks.data_files import read_map, read_patterns
 from diffchecks.taint import attribute_access
 from diffchecks.taint.abstract_state import HeapObject
 from diffchecks.taint.abstract_values import TaintStep, Value
@@ -27,14 +27,11 @@ from diffchecks.taint.sink_checks import SURE
 from diffchecks.taint.stored_fields import STORED, classes_of, is_staff
 from diffchecks.taint.template_code import FILTER, ImportMacros, Include, Print
 
-_FORM: Final = re.compile(r"Form(?:Set)?$")
-_POSTED: Final = re.compile(r"\.(?:form|POST|data|json|body|files|FILES)\b|\.post\(\)")
+_PATTERNS = read_patterns("rendered_templates")
 # An unknown function may turn a value into markup or sanitize it.
 _CERTAIN: Final = {"request": 0.9, "socket": 0.9, STORED: 0.6}
 _MAX_STEPS: Final = 4_000  # maximum statements to render one template
 
-_REGISTERS_FILTERS: Final = re.compile(r"\bfilters\b|\w*filter\(|@[\w.]*filter\b")
-_OF_TEMPLATES: Final = re.compile(r"emplate|jinja")
 _MAX_FILTER_FILES: Final = 40
 
 
@@ -121,7 +118,7 @@ def render(frame: Activation, node: ast.AST, name: str, values: Mapping[str, Val
 def _is_form(frame: Activation, value: Value) -> bool:
     """Whether a value is a form, whose fields escape their values."""
     classes = classes_of(frame, value)
-    return any(_FORM.search(base) for cls in classes for base in cls.outer_bases())
+    return any(_PATTERNS["form"].search(base) for cls in classes for base in cls.outer_bases())
 
 
 def _fill_in(frame: Activation, path: str) -> None:
@@ -192,7 +189,7 @@ def print_value(frame: Activation, node: Print) -> None:
         cleared = models.cleared_classes(frame.state.facts_of(taint))
         if taint.sure < _CERTAIN.get(taint.kind, math.inf) or {"xss", "all"} & cleared:
             continue
-        if _POSTED.search(taint.origin) and is_staff(frame):
+        if _PATTERNS["posted"].search(taint.origin) and is_staff(frame):
             continue  # text that the site's staff enters
         path, line, before = frame.module.path, node.lineno, taint.trace
         seen = before.chain() if before is not None else []
@@ -255,7 +252,8 @@ def _modules_with_filters(run: TaintJob) -> list[str]:
         found = (
             path
             for path, text in texts
-            if _REGISTERS_FILTERS.search(text) and _OF_TEMPLATES.search(text)
+            if _PATTERNS["registers_filters"].search(text)
+            and _PATTERNS["of_templates"].search(text)
         )
         run.filter_modules = list(islice(found, _MAX_FILTER_FILES))
     return run.filter_modules
