@@ -24,7 +24,7 @@ _OUT_OF_RESOURCES = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, err
 
 
 @contextmanager
-def report_errors(*, resumable: bool = True) -> Iterator[SimpleNamespace]:
+def report_errors(*, resumable: bool) -> Iterator[SimpleNamespace]:
     """Report every exception of a command as one line.
 
     Yields an object whose ``code`` is the exit code: the command sets it, and an exception does.

@@ -217,7 +217,7 @@ def test_every_fault_is_one_line_and_its_exit_code(
     def command() -> int:
         raise fault
 
-    with report_errors() as outcome:
+    with report_errors(resumable=True) as outcome:
         outcome.code = command()
     assert outcome.code == code
     captured = capsys.readouterr()
@@ -257,7 +257,7 @@ def test_debug_shows_where_an_internal_error_came_from(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DIFFCOURT_DEBUG", "1")
-    with report_errors() as outcome:
+    with report_errors(resumable=True) as outcome:
         outcome.code = 1 // 0
     assert outcome.code == 3
     assert "Traceback" in capsys.readouterr().err
@@ -267,7 +267,7 @@ def test_ascii_terminals_get_escapes() -> None:
     code = (
         "from orchestrator.cli.error_reporting import report_errors\n"
         "from orchestrator.cli.output import emit\nimport sys\n"
-        "with report_errors(): emit('caf\\u00e9\\n', sys.stdout)"
+        "with report_errors(resumable=True): emit('caf\\u00e9\\n', sys.stdout)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -262,7 +262,7 @@ def interrupted(thread, task=None):
     stop(thread, task)
 
 WorkerThread.stop = interrupted
-with report_errors() as outcome:
+with report_errors(resumable=True) as outcome:
     run(to_thread.run_sync, int)
 sys.exit(outcome.code)
 """

@@ -62,7 +62,7 @@ def test_neither_report_nor_json_contains_ci_commands():
 
 def test_an_error_contains_no_ci_command(capsys):
     for order in ORDERS:
-        with report_errors():
+        with report_errors(resumable=True):
             raise InputError(order)
     assert obeyed(capsys.readouterr().err) == []
 
