@@ -374,7 +374,7 @@ async def test_a_true_claim_that_other_code_stops_today_stays_at_low(tmp_path: P
     (said_of_it,) = found.remarks
     assert (said_of_it.action, said_of_it.reason) == ("limits", "Unsafe queries return before.")
     assert said_of_it.evidence == ("shop.py: if unsafe(query):",)
-    assert describe_support(found) == "stopped by other code"
+    assert describe_support(found) == "limited by the verifier"
     assert not found.objections  # it says that the claim is true
     assert "contradict" not in str(verdict.stop.uncertain)
 

@@ -155,7 +155,7 @@ class Finding(Strict, frozen=True, kw_only=True):
     def support_told(self) -> str:
         """Its support as every output tells it: a test may show a part of the claim only."""
         if self.support == "claimed" and any(one.action == "limits" for one in self.remarks):
-            return "stopped by other code"
+            return "limited by the verifier"
         in_part = self.support == "proven" and any(proof.shows_a_part for proof in self.proofs)
         return "proven in part" if in_part else self.support
 
