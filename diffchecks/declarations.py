@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr, replace
 from diffchecks import DATA, jobs
 from diffchecks import file_patterns as names
 from diffchecks.build_files import languages
-from diffchecks.data_files import parse_yaml, read_yaml
+from diffchecks.data_files import parse_yaml, read_yaml, vocabulary
 from diffchecks.path_kinds import is_helm_template, path_kinds
 
 Topic = Literal["security", "qa", "docs", "architecture"]
@@ -116,7 +116,7 @@ def _may_be_run_by_shell(path: str) -> bool:
 
 
 _ALSO: dict[str, Callable[[str], bool]] = {
-    "python_and_templates": lambda path: bool(names.TEMPLATE_DIRECTORIES.search(path)),
+    "python_and_templates": lambda path: bool(vocabulary("page_of_templates").search(path)),
     "shell_programs": _may_be_run_by_shell,
     **dict.fromkeys(
         ("patterns", "patterns_and_modules", "pattern_code", "python_programs"), names.may_be_script

@@ -9,9 +9,6 @@ from posixpath import splitext
 from diffchecks.data_files import read_yaml, vocabulary
 
 TEMPLATE_DIRECTORY = re.compile(r"(?:^|/)(?:templates?|jinja2?|views)/")
-TEMPLATE_DIRECTORIES = re.compile(
-    rf"{TEMPLATE_DIRECTORY.pattern}.*\.(?:x?html?|jinja2?|j2|mako|tpl)$"
-)
 
 
 @cache

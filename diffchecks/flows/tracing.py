@@ -278,7 +278,9 @@ class Tracing(Expressions):
             written = (
                 above.text() if above is not None and "export" in above.kind() else node.text()
             )
-            self._waiting.append((node, f"{self._header}\n{written.partition('{')[0]}"))
+            body = node.field("body")  # a route before it may hold a brace
+            header = written.partition(body.text() if body else "{")[0]
+            self._waiting.append((node, f"{self._header}\n{header}"))
         elif self.is_of_interest(node, state):
             self.run_function(node, state, (), node.text().partition("{")[0])
         return CLEAN

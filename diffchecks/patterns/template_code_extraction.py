@@ -14,17 +14,14 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from diffchecks.check_io import Gap
-from diffchecks.data_files import read_patterns
+from diffchecks.data_files import read_map, read_patterns
 
 _SUFFIXES = frozenset({".vue", ".svelte", ".astro"})
 _PATTERNS = read_patterns("template_code_extraction")
 _MAX_TAG = 2000
 _MAX_SCRIPTS = 50  # each is parsed with the preceding lines
 _CODE = frozenset({"", "module", "text/javascript", "application/javascript"})
-_LANGUAGES = {
-    "": "js", "js": "js", "javascript": "js", "jsx": "jsx",
-    "ts": "ts", "typescript": "ts", "tsx": "tsx",
-}  # fmt: skip
+_LANGUAGES = read_map("maps.yaml", "languages_of_components")
 
 
 class ComponentScript(Struct, frozen=True):
@@ -101,11 +98,11 @@ def _language(tag: str) -> str | None:
     attributes = {
         name.lower(): "".join(value).lower() for name, *value in _PATTERNS["attribute"].findall(tag)
     }
-    kind, language = attributes.get("type", ""), attributes.get("lang", "")
+    kind, language = attributes.get("type", ""), attributes.get("lang") or "js"
     if kind not in _CODE and _PATTERNS["data"].search(kind):
         return None
     if kind not in _CODE or language not in _LANGUAGES:
-        raise Gap(f"its script is in another language: {language or kind}")
+        raise Gap(f"its script is in another language: {attributes.get('lang') or kind}")
     return _LANGUAGES[language]
 
 

@@ -154,6 +154,7 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
         for new in siblings
         if new.key not in known
         if not file.text.added.isdisjoint(range(new.line, new.end + 1))
+        if not _asks_less(new.text, one.text)
     ]
     if one.kind == "setting":
         stack = _PATTERNS["stack"].fullmatch(one.owner.rpartition(".")[2])
@@ -166,9 +167,10 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
             set(vocabulary("access").findall(side.owners.get(one.owner, "")))
             for side in (file.base, file.head)
         )
-        if passed or after - before:
+        less = _asks_less(file.head.owners.get(one.owner, ""), one.text)
+        if passed or (after - before and not less):
             return False
-    listed = file.text.path.endswith((".py", ".swift"))
+    listed = file.text.path.endswith(".py") or vocabulary("lists_guards").search(one.text)
     written = one.text if listed else one.text.partition(",")[0]
     whole = (new for new in came if not _leaves_out(file, new, one))
     return _limits(written) and not any(_limits(new.text, one.text) for new in whole)
@@ -227,6 +229,12 @@ def _limits(text: str, replaced: str = "") -> bool:
     less = part and not vocabulary("alternatives").search(text)
     known = vocabulary("access").search(text) and not vocabulary("no_access").search(text)
     return bool(known and not less)
+
+
+def _asks_less(text: str, replaced: str) -> bool:
+    """Whether everybody who has signed in may do what asked for a right of its own."""
+    right = vocabulary("asks_right").search
+    return bool(right(replaced) and not right(text) and vocabulary("signed_in").search(text))
 
 
 def _finding(

@@ -86,7 +86,8 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
 def _replaced(before: str, after: str, suffix: str) -> tuple[UnsafeReplacement, int, str] | None:
     """The first replaced pair, its place in the text, and a message."""
     for pair in load_replacements():
-        if suffix not in pair.suffixes or pair.unsafe.search(before):
+        count = len(pair.unsafe.findall(before))
+        if suffix not in pair.suffixes or len(pair.unsafe.findall(after)) <= count:
             continue
         safe, unsafe = pair.safe.search(before), pair.unsafe.search(after)
         if safe and unsafe and len(pair.safe.findall(after)) < len(pair.safe.findall(before)):

@@ -5,6 +5,7 @@ import re
 from collections.abc import Hashable
 from typing import Final
 
+from diffchecks.data_files import read_names
 from diffchecks.taint import (
     attribute_access,
     branch_conditions,
@@ -32,9 +33,6 @@ from diffchecks.taint.strings import clean_by_pattern, taints_of
 _UNSURE: Final = 0.8  # an unknown function may make its argument harmless
 _UNRELATED: Final = 0.6  # the result of a method of an object that such a function made
 _MAX_SEARCH: Final = 4
-_TEXT_METHODS: Final = frozenset(
-    {"strip", "lstrip", "rstrip", "lower", "upper", "casefold", "title", "capitalize"}
-)
 _TASK: Final = re.compile(r"(?:\w+\.)*(?:shared_task|task|actor)(?:\(.*\))?", re.DOTALL)
 
 
@@ -240,7 +238,7 @@ def _method_of_tainted(frame: Activation, call: EvaluatedCall, receiver: Value) 
     if receiver.ref.endswith(")"):
         own = tuple(taint.derive("", "", _UNRELATED) if taint.sure < 1 else taint for taint in own)
     taints = merge_taints(own, taints_of(call.values(), frame.state))
-    if call.ref.rpartition(".")[2] in _TEXT_METHODS:
+    if call.ref.rpartition(".")[2] in read_names("text_methods"):
         taints = tuple(taint.with_facts(strings.TEXT) for taint in taints)
     return Value(taints=taints, marks=receiver.marks - {"tuple"})
 

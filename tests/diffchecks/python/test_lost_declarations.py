@@ -294,6 +294,11 @@ STATEMENTS = [
         "    this.checkPermission(req.user);\n",
     ),
     (
+        "b.ts",
+        "export async function loader({ request, params }: Args) {\n  await requireUser(request);\n  return find(params.id);\n}\n",
+        "  await requireUser(request);\n",
+    ),
+    (
         "a.go",
         "package a\n\nfunc Del(w W, r *R) {\n\trequireAdmin(w, r)\n\tremove(r.ID)\n}\n",
         "\trequireAdmin(w, r)\n",

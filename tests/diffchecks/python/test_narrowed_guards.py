@@ -73,3 +73,86 @@ def test_a_guard_that_covers_no_less_is_not_a_finding(
     codes: Codes, path: str, was: str, now: str
 ) -> None:
     assert codes(check, {path: was}, {path: now}) == []
+
+
+JAVA = "class A {{\n  @{}\n  void f() {{ g(); }}\n}}\n"
+CSHARP = "class A {{\n  [{}]\n  void F() {{ G(); }}\n}}\n"
+VIEW = "@{}\ndef show(request):\n    return 1\n"
+SETTING = "class V(B):\n    permission_classes = [{}]\n"
+EXPRESS = "router.delete('/a', {}, act);\n"
+PHOENIX = (
+    'defmodule R do\n  scope "/a" do\n    pipe_through [{}]\n    get "/a", A, :a\n  end\nend\n'
+)
+KTOR = 'fun Application.r() = routing {{\n  authenticate("{}") {{\n    delete("/a") {{ f() }}\n  }}\n}}\n'
+RIGHTS = [
+    ("A.java", JAVA, "PreAuthorize(\"hasRole('ADMIN')\")", 'PreAuthorize("isAuthenticated()")'),
+    ("A.java", JAVA, 'RolesAllowed("admin")', "Authenticated"),
+    ("A.cs", CSHARP, 'Authorize(Policy = "Owner")', "Authorize"),
+    ("a.py", SETTING, "IsAdminUser", "IsAuthenticated"),
+    ("a.py", VIEW, "permission_required('a.delete')", "login_required"),
+    ("a.py", VIEW, "admin_required", "login_required"),
+    (
+        "a.py",
+        "@r.get('/a')\ndef show(user=Depends({})):\n    return 1\n",
+        "get_superuser",
+        "get_current_user",
+    ),
+    ("web.php", "<?php\nRoute::delete('/a', 'a')->middleware('{}');\n", "can:delete,post", "auth"),
+    (
+        "a.php",
+        "<?php\nclass A {{\n  #[IsGranted('{}')]\n  public function f() {{ return 1; }}\n}}\n",
+        "ROLE_ADMIN",
+        "ROLE_USER",
+    ),
+    (
+        "a.go",
+        'package a\n\nfunc f() {{\n\tr.With({}).Delete("/a", a)\n}}\n',
+        "requireAdmin",
+        "requireUser",
+    ),
+    ("a.ex", PHOENIX, ":browser, :require_admin", ":browser"),
+    (
+        "a.rb",
+        "class A < B\n  before_action :{}\n  def f\n    1\n  end\nend\n",
+        "require_admin",
+        "require_login",
+    ),
+    ("a.js", EXPRESS, "requireAdmin", "requireAuth"),
+    ("a.kt", KTOR, "admin", "user"),
+    (
+        "a.ex",
+        "defmodule C do\n  use W, :live_view\n  on_mount {{A, :{}}}\nend\n",
+        "ensure_admin",
+        "ensure_authenticated",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "was", "now"), RIGHTS)
+def test_a_guard_that_asks_only_who_somebody_is_takes_the_place_of_no_right(
+    codes: Codes, path: str, text: str, was: str, now: str
+) -> None:
+    base, head = {path: text.format(was)}, {path: text.format(now)}
+    expected = "hardening-removed" if text == SETTING else "access-control-removed"
+    assert codes(check, base, head) == [expected]
+    assert codes(check, head, base) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "was", "now"),
+    [
+        (
+            "A.java",
+            JAVA,
+            "PreAuthorize(\"hasRole('ADMIN')\")",
+            "PreAuthorize(\"hasAuthority('x:write')\")",
+        ),
+        ("a.py", VIEW, "admin_required", "permission_required('a.delete')"),
+        ("a.py", SETTING, "IsAdminUser", "IsOrganizationOwner"),
+        ("a.js", EXPRESS, "requireAdmin", "requireScope('write')"),
+    ],
+)
+def test_a_right_that_takes_the_place_of_another_is_not_a_finding(
+    codes: Codes, path: str, text: str, was: str, now: str
+) -> None:
+    assert codes(check, {path: text.format(was)}, {path: text.format(now)}) == []

@@ -23,6 +23,11 @@ REPLACED = [
     ("a.js", "box.textContent = name;", "box.innerHTML = name;"),
     ("a.ts", "execFile('show', [name]);", "exec(`show ${name}`);"),
     ("a.js", "const seen = Object.create(null);", "const seen = {};"),
+    (
+        "a.ts",
+        "a: adminProcedure.query(a),\nf: publicProcedure.query(f),",
+        "a: publicProcedure.query(a),\nf: publicProcedure.query(g),",
+    ),
     ("a.ts", "return jwt.verify(token, key);", "return jwt.decode(token);"),
     ("a.go", "jwt.ParseWithClaims(text, c, key)", "parser.ParseUnverified(text, c)"),
     ("a.js", "const data = JSON.parse(text);", "const data = eval(text);"),

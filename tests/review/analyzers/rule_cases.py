@@ -137,6 +137,7 @@ OWN: dict[str, Case] = {
         "file(DOWNLOAD https://a.example/a.tgz a.tgz EXPECTED_HASH SHA256=${SUM})\n",
     ),
     "security.script-in-image": text("a.svg", '<svg onload="go()"></svg>\n', "<svg></svg>\n"),
+    "security.ssh-root": text("sshd_config", "PermitRootLogin yes\n", "PermitRootLogin no\n"),
     "security.script-in-prose": text("a.md", "[a](javascript:go())\n", "`[a](javascript:go())`\n"),
     "security.run-setting": text(
         ".gitmodules", '[submodule "a"]\n\tupdate = !make\n', '[submodule "a"]\n\tupdate = rebase\n'
