@@ -7,10 +7,10 @@ import codecs
 import re
 import signal
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -277,28 +277,42 @@ def load_toml(text: str) -> dict[str, Any]:
 
 
 def check_files(job: SideJob, look: Callable[[Source], Iterable[RawFinding]]) -> CheckReply:
-    """Check every file of a job; a file for which the check fails is a gap.
-
-    Args:
-        job: also ``file_seconds``: processor time that one file may take. Then SIGPROF ends the
-            process, since a parser written in C lets no Python code run in the meantime.
-    """
-    reply = CheckReply()
-    try:
-        for path in job.paths:
-            signal.setitimer(signal.ITIMER_PROF, job.file_seconds)
-            _check_file(job.root, path, look, reply)
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+    """Check every file of a job; see ``check_files_for_all``."""
+    (reply,) = check_files_for_all(job, [look])
     return reply
 
 
+def check_files_for_all(
+    job: SideJob, looks: Sequence[Callable[[Source], Iterable[RawFinding]]]
+) -> list[CheckReply]:
+    """Check every file of a job for several checks; a file for which a check fails is its gap.
+
+    Args:
+        job: also ``file_seconds``: processor time that a check may take for one file. Then SIGPROF
+            ends the process, since a parser written in C lets no Python code run in the meantime.
+        looks: of each check; all are given the same ``Source`` of a file, one after the other.
+    """
+    replies = [CheckReply() for _ in looks]
+    try:
+        for path in job.paths:
+            open_source = cache(lambda path=path: Source(path, read(job.root, path)))
+            for look, reply in zip(looks, replies, strict=True):
+                signal.setitimer(signal.ITIMER_PROF, job.file_seconds)
+                _check_file(path, open_source, look, reply)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return replies
+
+
 def _check_file(
-    root: str, path: str, look: Callable[[Source], Iterable[RawFinding]], reply: CheckReply
+    path: str,
+    open_source: Callable[[], Source],
+    look: Callable[[Source], Iterable[RawFinding]],
+    reply: CheckReply,
 ) -> None:
     found: list[RawFinding] = []
     try:
-        source = Source(path, read(root, path))
+        source = open_source()
         for finding in look(source):
             in_tests = any(finding.line in lines for lines in source.test_lines)
             found.append(replace(finding, in_tests=True) if in_tests else finding)

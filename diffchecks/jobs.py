@@ -44,6 +44,12 @@ class PatternsJob(DataJob):
     codes: list[str]
 
 
+class SharedPatternsJob(DataJob):
+    """One side, by the patterns of several checks; ``codes``: those that each wants."""
+
+    codes: list[list[str]]
+
+
 class FlowJob(DataJob):
     """One side; ``changed``: each changed file's path here and in ``other_root``, if given."""
 

@@ -8,7 +8,7 @@ from diffchecks import DataFileError
 from diffchecks.check_io import Gap, Source
 from diffchecks.fixes.template_loading import build_templates
 from diffchecks.infrastructure.value_patterns import read_patterns
-from diffchecks.patterns import find_matches
+from diffchecks.patterns import Program, find_matches
 from diffchecks.patterns.pattern_loading import (
     EXTENDS,
     Pattern,
@@ -115,7 +115,7 @@ def _prove(pattern: Pattern, language: PatternFile, shown: str) -> None:
 def _finds(pattern: Pattern, language: PatternFile, suffix: str, program: str) -> bool:
     try:
         source = Source(f"example{suffix}", program.encode())
-        return bool(list(find_matches([pattern], source, language)))
+        return bool(list(find_matches([pattern], Program(source, language))))
     except Gap:
         return False
 

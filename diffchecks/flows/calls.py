@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import Source
 from diffchecks.data_files import read_patterns
-from diffchecks.flows.flow_tables import FlowSink, FlowTables
+from diffchecks.flows.flow_tables import FlowSink, FlowTables, rows_about
 from diffchecks.flows.syntax import Syntax, line_of, module_name, quote_source, unquote
 from diffchecks.flows.values import (
     ALL,
@@ -245,8 +245,8 @@ class Calls(Syntax, ABC):
         bare: object,
     ) -> None:
         called = name.lstrip("~")
-        for sink in self.tables.sinks:
-            if sink.sets or not sink.call.search(called):
+        for sink in rows_about(self.tables, called).sinks:
+            if sink.sets:
                 continue
             if bare or name != called:  # a function of the program with the same name
                 self.safe.add((line_of(node), sink.code))
@@ -296,12 +296,11 @@ class Calls(Syntax, ABC):
 
     def _guard(self, name: str, receiver: FlowValue, given: Arguments) -> Cleared:
         guard: Cleared = {}
-        for each in self.tables.guards:
-            if each.call.search(name):
-                values = [receiver, *given.values]
-                for value in values:
-                    guard = merge(guard, value.passed)
-                guard = merge(guard, checked(values[_CHECKED[each.values]], each.classes))
+        for each in rows_about(self.tables, name).guards:
+            values = [receiver, *given.values]
+            for value in values:
+                guard = merge(guard, value.passed)
+            guard = merge(guard, checked(values[_CHECKED[each.values]], each.classes))
         return guard
 
     def _callbacks(
@@ -343,9 +342,8 @@ class Calls(Syntax, ABC):
         looked_up = _PATTERNS["lookup"].search(name) and not made
         if not is_source and (looked_up or tables.clean.search(name)):
             return replace(harmless(every), name=name)
-        for each in tables.clears:
-            if each.call.search(name):
-                return concat([v for v in every if v.taints] or every).safe_for(each.classes)
+        for each in rows_about(tables, name).clears:
+            return concat([v for v in every if v.taints] or every).safe_for(each.classes)
         if local:
             value = self.invoke(node, local[0], given.values, state)
             return value if len(local) == 1 else CLEAN

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from diffchecks.data_files import read_patterns
 from diffchecks.flows.calls import Calls
+from diffchecks.flows.flow_tables import rows_about
 from diffchecks.flows.syntax import line_of, part_of, quote_source, unquote
 from diffchecks.flows.values import (
     CLEAN,
@@ -314,8 +315,8 @@ class Expressions(Calls):
             state.values[owner.text()] = replace(held, fields=fields, taints=taints)
 
     def _check_set(self, node: SgNode, name: str, value: FlowValue, state: FlowState) -> None:
-        for sink in self.tables.sinks:
-            if sink.sets and sink.call.search(name) and not sink.unless.search(node.text()):
+        for sink in rows_about(self.tables, name).sinks:
+            if sink.sets and not sink.unless.search(node.text()):
                 self.check_value(node, sink, value, state, name)
 
     def _set(self, name: str, value: FlowValue, state: FlowState, *, declared: bool) -> None:

@@ -40,7 +40,7 @@ parameters replaced, as in ``http.Request.URL.Query().Get``:
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from msgspec import Struct, convert
@@ -99,7 +99,7 @@ class Callback(Struct, frozen=True, forbid_unknown_fields=True):
     names: tuple[str, ...]
 
 
-class FlowTables(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class FlowTables(Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_only=True):
     """One file; the module's docstring describes the fields."""
 
     name: str
@@ -138,6 +138,21 @@ class FlowTables(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     commands: re.Pattern[str] = NOTHING
     own_programs: re.Pattern[str]
     lists: re.Pattern[str] = NOTHING
+
+
+class Rows(Struct, frozen=True):
+    """The rows of tables that are about a name."""
+
+    sinks: tuple[FlowSink, ...]
+    clears: tuple[Clearing, ...]
+    guards: tuple[Clearing, ...]
+
+
+@lru_cache(maxsize=10_000)  # a program calls the same names again and again
+def rows_about(tables: FlowTables, name: str) -> Rows:
+    """The rows whose expression matches in the name of a call, or of what is set."""
+    every = (tables.sinks, tables.clears, tables.guards)
+    return Rows(*(tuple(row for row in rows if row.call.search(name)) for rows in every))
 
 
 @cache

@@ -161,16 +161,16 @@ class FlowState:
         self.dead = not alive
         if not alive:
             return
-        names = {name for state in alive for name in state.values}
-        self.values = {
-            name: either([s.checked(s.values[name]) for s in alive if name in s.values])
-            if len(alive) > 1
-            else alive[0].values[name]
-            for name in names
-        }
-        cleared: Cleared = alive[0].cleared
-        for state in alive[1:]:
+        first, *others = alive
+        self.values, cleared = dict(first.values), first.cleared
+        for state in others:  # most names have the same value everywhere
+            same, there = self.values.items(), state.values
+            self.values = {name: value for name, value in same if there.get(name) is value}
             cleared = common(cleared, state.cleared)
+        for name in {name for state in others for name in (*first.values, *state.values)}:
+            if name not in self.values or self.values[name].taints:
+                values = [s.checked(s.values[name]) for s in alive if name in s.values]
+                self.values[name] = either(values)
         self.cleared = dict(cleared)
 
     def checked(self, value: FlowValue) -> FlowValue:

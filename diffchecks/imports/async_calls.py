@@ -19,7 +19,7 @@ from diffchecks import DATA
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read_if_possible
 from diffchecks.data_files import read_yaml
 from diffchecks.jobs import ComparisonJob
-from diffchecks.patterns import find_matches, programs_in
+from diffchecks.patterns import Program, find_matches, programs_in
 from diffchecks.patterns.pattern_loading import Pattern, load_language
 from diffchecks.python.imported_files import module_index
 
@@ -48,7 +48,8 @@ def _calls(source: Source, names: set[str]) -> Iterator[tuple[RawFinding, str]]:
         if language := load_language(_FILES, program.suffix):
             own = (each for each in language.patterns if each.code in _TABLE["codes"].split())
             with suppress(Gap, RecursionError):  # other checks report what cannot be read
-                for one in find_matches([_of(each, names) for each in own], program, language):
+                calls = [_of(each, names) for each in own]
+                for one in find_matches(calls, Program(program, language)):
                     start = source.lines[one.line - 1][one.column - 1 :]
                     yield replace(one, path=source.path), re.split(r"[^\w$.]", start)[0]
 

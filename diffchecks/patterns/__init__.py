@@ -7,12 +7,12 @@ their schema. ast-grep's wheel contains the grammars; a file that its grammar ca
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from diffchecks import DATA, name_some
 from diffchecks.check_io import (
@@ -22,12 +22,12 @@ from diffchecks.check_io import (
     NotApplicable,
     RawFinding,
     Source,
-    check_files,
+    check_files_for_all,
 )
 from diffchecks.data_files import read_map, read_names, read_patterns
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.flows import find_flows, join
-from diffchecks.jobs import PatternsJob
+from diffchecks.jobs import PatternsJob, SharedPatternsJob
 from diffchecks.patterns.configured_commands import (
     extract_configured_commands,
     has_configured_commands,
@@ -70,13 +70,46 @@ _BATS_TEST = re.compile(rb"^([ \t]*)@test[ \t].*\{[ \t]*$", re.MULTILINE)  # a f
 _PAGES = frozenset({".html", ".htm", ".xhtml", ".jsp", ".jspf"})
 
 
+class Program:
+    """A program in a language; its syntax trees are there once they are needed, and kept."""
+
+    def __init__(self, source: Source, language: PatternFile) -> None:
+        self.source, self.language = source, language
+
+    @cached_property
+    def readings(self) -> list[tuple[Reading, ValueOrigins]]:
+        """See ``read_program``; each with the values of its tree."""
+        readings = read_program(self.source, self.language)
+        return [(one, ValueOrigins(one.root, self.language, one.grammar)) for one in readings]
+
+
 def run(job: PatternsJob) -> CheckReply:
     """Search for patterns."""
-    return check_files(job, partial(_look, files=job.data, codes=frozenset(job.codes)))
+    (reply,) = run_for_all(SharedPatternsJob(**{**asdict(job), "codes": [job.codes]}))
+    return reply
 
 
-def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
-    parts = programs_in(source)
+def run_for_all(job: SharedPatternsJob) -> list[CheckReply]:
+    """Search for the patterns of several checks; each file is read once. One reply for each."""
+    # What is kept is of one file: syntax trees take much memory.
+    opened = lru_cache(maxsize=1)(partial(_open, files=tuple(job.data)))
+    looks = [partial(_look, opened=opened, codes=frozenset(codes)) for codes in job.codes]
+    return check_files_for_all(job, looks)
+
+
+def _open(source: Source, files: tuple[str, ...]) -> list[tuple[Source, Program | None]]:
+    """The programs in a file; None: in no language that has patterns."""
+    parts = [(part, load_language(files, part.suffix)) for part in programs_in(source)]
+    return [(part, language and Program(part, language)) for part, language in parts]
+
+
+def _look(
+    source: Source,
+    *,
+    opened: Callable[[Source], list[tuple[Source, Program | None]]],
+    codes: frozenset[str],
+) -> Iterator[RawFinding]:
+    parts = opened(source)
     if not parts:
         if matches(source.path, file_names("units")):
             return  # none of its commands can do harm
@@ -85,9 +118,9 @@ def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Ite
     # A script in a page may be filled in, or end in another page: no grammar parses it alone.
     is_page = source.suffix in _PAGES
     unread = (NotApplicable, Gap) if is_page else (NotApplicable,)
-    for part in parts:
+    for part, program in parts:
         with suppress(*unread):
-            found = _found(part, files, codes)
+            found = _found(program, codes)
             for finding in list(found) if is_page else found:
                 yield _by_origin(replace(finding, path=source.path), part)
             searched = True
@@ -169,16 +202,16 @@ def commands_in(source: Source) -> str | None:
     return None
 
 
-def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
-    language = load_language(tuple(files), source.suffix)
-    if language is None:
+def _found(program: Program | None, codes: frozenset[str]) -> Iterator[RawFinding]:
+    if program is None:
         raise NotApplicable  # a name like a Makefile's, such as Makefile.PL
+    source, language = program.source, program.language
     patterns = [pattern for pattern in language.patterns if pattern.code in codes]
     if language.prefilter:
         patterns = [pattern for pattern in patterns if _may_match(pattern, source)]
     if not patterns:
         raise NotApplicable
-    yield from find_matches(patterns, source, language, codes)
+    yield from find_matches(patterns, program, codes)
     if "bash" in language.grammars[source.suffix]:
         for finding in find_downloaded_scripts(source):
             if finding.code.replace("-foreign-", "-remote-") in codes:
@@ -186,21 +219,22 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
 
 
 def find_matches(
-    patterns: Iterable[Pattern], source: Source, language: PatternFile, codes: Collection[str] = ()
+    patterns: Iterable[Pattern], program: Program, codes: Collection[str] = ()
 ) -> Iterator[RawFinding]:
-    """Find matches of a language's patterns in a program, and flows of the wanted codes.
+    """Find matches of its language's patterns in a program, and flows of the wanted codes.
 
     Raises:
         Gap: after the matches, for the lines that its grammar cannot parse.
     """
-    readings, seen = read_program(source, language), set[tuple[str, int, int]]()
-    for reading in readings:
+    source, language = program.source, program.language
+    seen = set[tuple[str, int, int]]()
+    for reading, values in program.readings:
         flows = find_flows(source, reading.root, language, codes)
-        for finding in join(_matches(patterns, source, language, reading), *flows):
+        for finding in join(_matches(patterns, source, reading, values), *flows):
             if (place := (finding.code, finding.line, finding.column)) not in seen:
                 seen.add(place)
                 yield finding
-    unread = unread_lines(readings)
+    unread = unread_lines([reading for reading, _ in program.readings])
     # If another tool reads the language, that tool reports parse errors.
     enough = language.prefilter or len(unread) * 4 <= len(source.lines)
     if unread and not (language.tolerant and enough):
@@ -209,10 +243,9 @@ def find_matches(
 
 
 def _matches(
-    patterns: Iterable[Pattern], source: Source, language: PatternFile, reading: Reading
+    patterns: Iterable[Pattern], source: Source, reading: Reading, values: ValueOrigins
 ) -> Iterator[RawFinding]:
     grammar, root = reading.grammar, reading.root
-    values = ValueOrigins(root, language, grammar)
     for pattern in patterns:
         fits = pattern.grammars is None or grammar in pattern.grammars
         if fits and _may_match(pattern, source):

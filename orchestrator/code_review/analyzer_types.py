@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -108,6 +109,11 @@ class Analyzer(Protocol):
 
 class SideAnalyzer(Analyzer, Protocol):
     """Analyzes each side on its own; comparing the two reports shows what is new."""
+
+    @property
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """Held while the sides are compared, by one of those that share a pass over files."""
+        return nullcontext()
 
     @property
     def identity(self) -> str | None:

@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct, field
 
-from diffchecks.check_io import decode_text
+from diffchecks.check_io import CheckReply, decode_text
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile
 from diffchecks.rules import RuleTable
@@ -53,6 +53,19 @@ TREES = "trees"
 """The directory below a workspace's own in which tests of findings run."""
 
 
+class PatternPasses:
+    """What was replied to the checks of patterns, which share a pass over each file.
+
+    Attributes:
+        turn: held by the check that asks.
+        of: side → the files that were searched, and of each call the replies for all the checks.
+    """
+
+    def __init__(self) -> None:
+        self.turn = anyio.Lock()
+        self.of = {name: (set[str](), list[list[CheckReply]]()) for name in SIDES}
+
+
 @dataclass
 class ReviewWorkspace:
     """What the tools of a review share.
@@ -78,6 +91,7 @@ class ReviewWorkspace:
         self._lock = anyio.Lock()  # one for both sides, which share files
         self._written: dict[SideName, dict[str, str | None]] = {name: {} for name in SIDES}
         self._listing: Path | None = None
+        self.pattern_passes = PatternPasses()
         self._packed: set[tuple[SideName, tuple[str, ...]]] = set()
 
     @cached_property

@@ -1,7 +1,7 @@
 """Our own checks, in worker processes: of one side at a time, or comparing two."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from msgspec import ValidationError, convert, to_builtins
 from diffchecks import PREFIX
 from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.declarations import CHECKS, Check
-from diffchecks.jobs import AnyJob, ChangedFile, FlowJob
+from diffchecks.jobs import AnyJob, ChangedFile, FlowJob, PatternsJob
 from diffchecks.rules import shipped_rules
 from orchestrator import __version__
 from orchestrator.code_review.analyzer_types import (
@@ -163,7 +163,7 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
     @property
     def identity(self) -> str | None:
         """The check and its settings; None where its job holds other files."""
-        return None if self.needs_tree else f"{self.check.function} {self._depends}"
+        return None if self.needs_tree else f"{self.check.name} {self._depends}"
 
     async def tree_identity(self, side: Side, paths: Sequence[str]) -> str | None:
         """What its report on these paths depends on, where it reads the tree; all files included.
@@ -174,7 +174,7 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
         if self.needs != "tree":
             return None
         listed = await self._workspace.contents.paths(side.name)
-        parts: list[Any] = [self.check.function, self._depends, sorted(paths)]
+        parts: list[Any] = [self.check.name, self._depends, sorted(paths)]
         parts += [[name, *listed[name]] for name in await self._tree_files(side)]
         if self.check.job is FlowJob:
             there = await self._workspace.contents.paths("base" if side.name == "head" else "head")
@@ -194,11 +194,7 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
                 names = list(await self._workspace.contents.paths(side.name))
             job["tree"] = names
         facts: dict[str, list[Any]] = {}
-        size = WHOLE_TREE_BATCH if self.needs == "tree" else BATCH
-        seconds = time_limit(SECONDS, min(size, len(paths)))
-        replies, gaps = await call_check_in_batches(
-            self._pool, self.check.function, job, paths, seconds, CheckReply, size=size
-        )
+        replies, gaps = await self._ask(side, job, paths)
         for reply in replies:
             gaps.update(reply.gaps)
             for name, more in reply.facts.items():
@@ -208,6 +204,17 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
         examined = [path for reply in replies for path in reply.examined]
         whole = CheckReply(ordered, examined, gaps, facts)
         return AnalyzerReport.of(self.name, __version__, whole)
+
+    async def _ask(
+        self, side: Side, job: Mapping[str, Any], paths: Sequence[str]
+    ) -> tuple[list[CheckReply], dict[str, str]]:
+        """As ``call_check_in_batches``."""
+        size = WHOLE_TREE_BATCH if self.needs == "tree" else BATCH
+        seconds = time_limit(SECONDS, min(size, len(paths)))
+        function = self.check.function
+        return await call_check_in_batches(
+            self._pool, function, job, paths, seconds, CheckReply, size=size
+        )
 
     async def _tree_files(self, side: Side) -> list[str]:
         """Those of a side's files that it reads, found once: a tree may have very many."""
@@ -234,6 +241,44 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
         )
         await self._workspace.side(side.name, [here for here, _ in files if here])
         return {"other_root": str(other.root), "changed": files}
+
+
+PATTERN_CHECKS = tuple(check.name for check in CHECKS if check.job is PatternsJob)
+
+
+class PatternsCheck(SideCheck):
+    """One of the checks that search for patterns; one pass over a file serves all of them.
+
+    The ``codes`` of its job are those of each, in the order of ``PATTERN_CHECKS``.
+    """
+
+    @property
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """The same for all of them: the next one is given what this one has been told."""
+        return self._workspace.pattern_passes.turn
+
+    async def _ask(
+        self, side: Side, job: Mapping[str, Any], paths: Sequence[str]
+    ) -> tuple[list[CheckReply], dict[str, str]]:
+        """As ``call_check_in_batches``, from replies to the other checks where they have them."""
+        asked, known = self._workspace.pattern_passes.of[side.name]
+        missing = [path for path in paths if path not in asked]
+        seconds = time_limit(SECONDS, min(BATCH, len(missing)))
+        replies, errors = await call_check_in_batches(
+            self._pool, "patterns:run_for_all", job, missing, seconds, list[CheckReply]
+        )
+        asked.update(path for path in missing if path not in errors)
+        known += replies
+        wanted, number = {*paths}, PATTERN_CHECKS.index(self.check.name)
+        own = [
+            CheckReply(
+                [raw for raw in reply.findings if raw.path in wanted],
+                [path for path in reply.examined if path in wanted],
+                {path: why for path, why in reply.gaps.items() if path in wanted},
+            )
+            for reply in (replies[number] for replies in known)
+        ]
+        return own, errors
 
 
 COMPARISON_SECONDS = 100.0

@@ -350,8 +350,8 @@ class SideTool(Analysis[SideAnalyzer]):
         written = [path for path in head_paths if path not in unwritten]
         introduced = NO_FINDINGS
         # Both sides in one slot: what has begun, perhaps first because it takes longest, does not
-        # wait again behind all others.
-        async with workspace.slots:
+        # wait again behind all others. What waits for its turn takes none.
+        async with analyzer.turn, workspace.slots:
             head = await self._report(analyzer, head_side, written)
             head = _without_minor(workspace, head, scope.searched_only)
             base = AnalyzerReport(head.tool, head.version)

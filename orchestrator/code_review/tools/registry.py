@@ -29,7 +29,12 @@ from orchestrator.code_review.analyzers.configured_analyzers import (
     LinterCheck,
     TypeCheckRuns,
 )
-from orchestrator.code_review.analyzers.own_checks import ComparisonCheck, SideCheck
+from orchestrator.code_review.analyzers.own_checks import (
+    PATTERN_CHECKS,
+    ComparisonCheck,
+    PatternsCheck,
+    SideCheck,
+)
 from orchestrator.code_review.analyzers.run_tests import TestRuns
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.git.commands import OID, Git
@@ -200,17 +205,17 @@ def make_side_analyzers(check: Check, inputs: ToolInputs) -> Sequence[SideAnalyz
 
 def make_side_check(check: Check, inputs: ToolInputs) -> SideCheck:
     """A check of one side, with the data and the rules of the repository."""
-    options: dict[str, object] = {}
-    depends = ""
+    make, options, depends = SideCheck, dict[str, object](), ""
     if check.data:
         options["data"] = list(inputs.data[check.data])
         depends = contents_digest((*inputs.data[check.data],))
-    if issubclass(check.job, PatternsJob):
-        options["codes"] = codes = sorted(inputs.codes(check.reporter, check.rules_topic))
-        depends = f"{codes} {depends}"
+    if check.job is PatternsJob:
+        checks = map(ANALYZERS.__getitem__, PATTERN_CHECKS)
+        codes = [sorted(inputs.codes(one.reporter, one.rules_topic)) for one in checks]
+        make, options["codes"], depends = PatternsCheck, codes, f"{codes} {depends}"
     if check.data == "patterns":
         check = with_own_languages(check, inputs.data["patterns"])
-    return SideCheck(check, inputs.pool, inputs.workspace, options=options, depends=depends)
+    return make(check, inputs.pool, inputs.workspace, options=options, depends=depends)
 
 
 def make_comparison(check: Check, inputs: ToolInputs) -> ComparisonCheck:
