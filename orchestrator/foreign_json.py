@@ -34,15 +34,11 @@ def parse_json(data: bytes | bytearray | str, kind: Any = None) -> Any:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels") from None
     level: list[Any] = [[document]]
     for _ in range(MAX_DEPTH + 1):
-        members = [each for value in level for each in _members(value)]
-        level = [each for each in members if isinstance(each, dict | list)]
+        members = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [each for some in members for each in some if isinstance(each, dict | list)]
         if not level:
             return document
     raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
-
-
-def _members(value: Any) -> Any:
-    return value.values() if isinstance(value, dict) else value
 
 
 def map_strings(value: Any, change: Callable[[str], str]) -> Any:

@@ -42,7 +42,8 @@ def run(job: DependenciesJob) -> CheckReply:
     local = set[str]()  # packages of the repository itself
     for file in job.files:
         path, old, added = file.path, file.old_path, set(file.added)
-        if file.status == "deleted" or not _is_read(path):
+        is_read = is_manifest(path) or is_lock_file(path) or is_build_script(path)
+        if file.status == "deleted" or not is_read:
             continue
         try:
             head = Source(path, read(job.head_root, path, MAX_LOCK_FILE))
@@ -84,10 +85,6 @@ def run(job: DependenciesJob) -> CheckReply:
     if job.advisories:
         reply.findings.extend(find_vulnerable(job, reply.gaps))
     return reply
-
-
-def _is_read(path: str) -> bool:
-    return is_manifest(path) or is_lock_file(path) or is_build_script(path)
 
 
 def _compare_lock_files(

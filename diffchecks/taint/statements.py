@@ -343,18 +343,14 @@ def make_function(
 ) -> Function:
     """The function of a ``def``."""
     closure = {**frame.closure, **frame.state.vars} if frame.function else {}
-    decorators = tuple(
-        (decorator, _decorator(frame, decorator)) for decorator in node.decorator_list
+    decorators = tuple(  # for ``@route(...)``, the value of ``route``
+        (each, frame.evaluate(each.func if isinstance(each, ast.Call) else each))
+        for each in node.decorator_list
     )
     name = f"{scope}.{node.name}" if scope else node.name
     made = Function(node, frame.module, name, closure, cls, decorators)
     frame.run.functions[node] = made
     return made
-
-
-def _decorator(frame: Activation, node: ast.expr) -> Value:
-    """The value of a decorator; for ``@route(...)``, of ``route``."""
-    return frame.evaluate(node.func if isinstance(node, ast.Call) else node)
 
 
 def make_class(frame: Activation, node: ast.ClassDef) -> Class:

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator, Set
-from typing import Final, TypeGuard
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -56,7 +56,8 @@ def note_call(frame: Activation, call: EvaluatedCall) -> None:
 
 def _note_form(frame: Activation, form: Class, call: EvaluatedCall) -> None:
     """Record the model fields of a form or serializer that a request fills."""
-    meta = next((item for item in form.node.body if _is_meta(item)), None)
+    classes = (item for item in form.node.body if isinstance(item, ast.ClassDef))
+    meta = next((item for item in classes if item.name == "Meta"), None)
     given = [value for value in (*call.args, call.keywords.get("data")) if value and value.taints]
     if (
         meta is None
@@ -76,10 +77,6 @@ def _note_form(frame: Activation, form: Class, call: EvaluatedCall) -> None:
     for name in _text_fields(frame.run, model) - left_out:
         if not named or name in named or "__all__" in named:
             _note(frame, [model], name, given[0])
-
-
-def _is_meta(item: ast.stmt) -> TypeGuard[ast.ClassDef]:
-    return isinstance(item, ast.ClassDef) and item.name == "Meta"
 
 
 def _constants(node: ast.expr | None) -> frozenset[str]:

@@ -75,7 +75,7 @@ def find_in_page(
             message,
             min(last, first + _SHOWN - 1) + 1,
             start - judge.line_starts[first] + 1,
-            from_request=judge.comes_with_request(value),
+            from_request=judge.is_requested(value) or judge.is_typed(value),
             confidence=_BY_NAME if kind == "raw" and judge.is_typed(value) else 1.0,
         )
 
@@ -106,10 +106,6 @@ class _Judge:
     def line(self, at: int) -> int:
         """The 0-based line of a place."""
         return bisect_right(self.line_starts, at) - 1
-
-    def comes_with_request(self, value: str) -> bool:
-        """Whether a value is from this request, or by its name text from an earlier one."""
-        return self._is_requested(value) or self.is_typed(value)
 
     def is_typed(self, value: str) -> bool:
         """Whether people type a value, as its name says."""
@@ -172,7 +168,7 @@ class _Judge:
             return "request", value
         if self._dialect.harmless.search(tag.source) or self._is_constant(value):
             return "", ""
-        if self._is_requested(value):
+        if self.is_requested(value):
             return "request", value
         in_script = place.where in _IN_SCRIPT and self._runs(place.element)
         if in_script and self._dialect.number.search(value):
@@ -185,12 +181,12 @@ class _Judge:
         for part in parts:
             text = _PATTERNS["translates"].match(part)
             given = part[text.end() :] if text else part
-            comes = self._dialect.request.search(given) if text else self._is_requested(part)
+            comes = self._dialect.request.search(given) if text else self.is_requested(part)
             if comes and (text or len(parts) > 1) and not self._dialect.harmless.search(given):
                 return True
         return False
 
-    def _is_requested(self, value: str) -> bool:
+    def is_requested(self, value: str) -> bool:
         """Whether a value comes from a request; the condition of a conditional is ignored."""
         base = _base(value)
         _, is_choice, answers = " ".join(base.split()).partition(" ? ")
@@ -200,7 +196,7 @@ class _Judge:
     def _kind_by_place(self, value: str, tag: Tag, place: TagPlace) -> str:
         """The kind of defect of an escaped value in its context; empty: none."""
         dialect, attribute = self._dialect, place.attribute
-        requested = self._is_requested(value)
+        requested = self.is_requested(value)
         if attribute is not None:
             whole = self._is_all_of(attribute.start, attribute.end, tag)
             chosen = requested and not _PATTERNS["own_address"].search(value)
@@ -297,7 +293,8 @@ class _Judge:
 
     def _forms(self, token: re.Pattern[str]) -> Iterator[Found]:
         page = self._page
-        if token.search(page.text) and _sends_token(page.text):
+        sends_token = "X-CSRFToken" in page.text or "csrfmiddlewaretoken" in page.text
+        if token.search(page.text) and sends_token:  # in a script
             return
         opened: Element | None = None
         for element in page.elements:
@@ -400,8 +397,3 @@ def _in_string(before: str) -> bool:
         elif found[0] == quote:
             quote = ""
     return bool(quote)
-
-
-def _sends_token(text: str) -> bool:
-    """Whether a script of the page sends the token itself."""
-    return "X-CSRFToken" in text or "csrfmiddlewaretoken" in text

@@ -45,10 +45,10 @@ class Parser(argparse.ArgumentParser):
         own = texts[self.prog]
         summary, self.usage = own.get("summary", ""), own.get("usage", self.usage)
         self.description = own.get("description", f"{summary[:1].upper()}{summary[1:]}.")
-        groups = [
-            "\n".join([f"{heading}:", *(_describe_command(texts, name) for name in names)])
-            for heading, names in own.get("commands", {}).items()
-        ]
+        groups = []
+        for heading, names in own.get("commands", {}).items():
+            lines = [f"  {name:<15}  {texts[f'diffcourt {name}']['summary']}" for name in names]
+            groups.append("\n".join([f"{heading}:", *lines]))
         self.epilog = "\n\n".join([*groups, own.get("exit_codes", "")]).strip()
         arguments = {key.split()[0]: (key, text) for key, text in own.get("arguments", {}).items()}
         for action in self._actions:
@@ -113,10 +113,6 @@ def read_help() -> dict[str, dict[str, Any]]:
 def name_in_help(action: argparse.Action) -> str:
     """What ``help.yaml`` calls an argument: its last option, or the name in the usage."""
     return [str(action.metavar or action.dest), *action.option_strings][-1]
-
-
-def _describe_command(texts: dict[str, dict[str, Any]], name: str) -> str:
-    return f"  {name:<15}  {texts[f'diffcourt {name}']['summary']}"
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:

@@ -34,10 +34,6 @@ class ToolAccess(Strict, frozen=True):
     allow: tuple[NonEmptyStr, ...] | None = None
     deny: tuple[NonEmptyStr, ...] = ()
 
-    def permits(self, tool: str) -> bool:
-        """Whether a tool is kept."""
-        return tool not in self.deny and (self.allow is None or tool in self.allow)
-
 
 UNRESTRICTED = ToolAccess()
 
@@ -82,7 +78,8 @@ class ToolPolicy(Struct, frozen=True):
             return f"{agent.name} has no tool {name}"
         if tool.level > self.max_level:
             return f"{name} is {tool.level.name}; {self.environment} allows {self.max_level.name}"
-        if not self.everyone.permits(name):
+        kept = self.everyone.allow
+        if name in self.everyone.deny or (kept is not None and name not in kept):
             return f"{name} is off in {self.environment}"
         access = self.agents.get(agent.role or agent.name, UNRESTRICTED)
         if access.allow is not None and name not in access.allow:

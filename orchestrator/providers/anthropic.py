@@ -44,7 +44,6 @@ from orchestrator.providers.reply_normalization import (
     read_count,
 )
 from orchestrator.providers.request_normalization import (
-    MergedMessage,
     describe_tools,
     merge_messages,
     render_system_parts,
@@ -76,7 +75,10 @@ class AnthropicModel(ApiModel):
         can = self.provider.can
         system = [{"type": "text", "text": text} for text in render_system_parts(request, can)]
         merged = merge_messages(request, self.name)
-        messages = [_render_message(message) for message in merged]
+        messages: list[dict[str, Json]] = [
+            {"role": one.role, "content": [_render_block(block) for block in one.blocks]}
+            for one in merged
+        ]
         if request.tools:  # a question without tools has one answer, and nothing is read again
             _set_cache_breakpoints(system, messages, shares=bool(shared_opening(merged)))
         body: dict[str, Json] = {
@@ -225,10 +227,6 @@ def _set_cache_breakpoints(
         user_messages[0]["content"][0]["cache_control"] = _CACHE_CONTROL
     for message in user_messages[-2:]:
         message["content"][-1]["cache_control"] = _CACHE_CONTROL
-
-
-def _render_message(message: MergedMessage) -> dict[str, Json]:
-    return {"role": message.role, "content": [_render_block(block) for block in message.blocks]}
 
 
 def _render_block(block: Block) -> Json:

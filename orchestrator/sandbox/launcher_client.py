@@ -116,7 +116,8 @@ class Launcher:
         # What was removed and made again is another directory, which is not in its namespaces.
         seen = {path for path, identity in self._seen.items() if _identity(path) == identity}
         needed = ((seen, reads), (seen & {*self._writes}, writes))
-        return all(_is_below(path, within) for within, paths in needed for path in paths)
+        asked = ((within, path) for within, paths in needed for path in paths)
+        return not any(within.isdisjoint((path, *path.parents)) for within, path in asked)
 
     def wait(self) -> None:
         """Wait until it serves.
@@ -165,10 +166,6 @@ class Launcher:
             self._process.kill()
             self._thread.join()
         self.cgroup.close()
-
-
-def _is_below(path: Path, directories: Iterable[Path]) -> bool:
-    return any(path == directory or directory in path.parents for directory in directories)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Tool
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.types import AgentSpec, Json, Level
+from orchestrator.engine.types import Json, Level
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.mcp_client.server_config import (
     Connect,
@@ -123,16 +123,11 @@ async def _offered(links: Sequence[Connection], journal: Journal) -> list[Tool]:
 
 def _usable_tools(catalog: Catalog, settings: ReviewSettings) -> frozenset[str]:
     """The tools that an agent of this review could call; offline, those in its playbooks."""
-    offline = not settings.has_model
-    return frozenset(
-        tool
-        for agent in participants(catalog, settings)
-        for tool in (_in_playbooks(agent) if offline else agent.tools)
-    )
-
-
-def _in_playbooks(agent: AgentSpec) -> Iterable[str]:
-    return (name for skill in agent.skills for name in iter_tool_names(skill.text))
+    agents = participants(catalog, settings)
+    if settings.has_model:
+        return frozenset(tool for agent in agents for tool in agent.tools)
+    skills = (skill for agent in agents for skill in agent.skills)
+    return frozenset(name for skill in skills for name in iter_tool_names(skill.text))
 
 
 def make_server(

@@ -365,7 +365,8 @@ def _patch(folder: SafeDirectory, run: RunMeta, entry: Mapping[str, Any]) -> byt
 
 def summary_files(run: RunMeta, rows: Sequence[Row]) -> dict[str, str]:
     """File name → text of the files for people: plan, findings, what is left, what was used."""
-    files = {"left.txt": "".join(f"{_one_line(line)}\n" for line in _left(rows))}
+    left = (" ".join(line.split()).encode("unicode_escape").decode() for line in _left(rows))
+    files = {"left.txt": "".join(f"{line}\n" for line in left)}
     try:
         facts = read_run(run, rows)
     except StoreError:  # of another version; its rows are exported nevertheless
@@ -389,10 +390,6 @@ def summary_files(run: RunMeta, rows: Sequence[Row]) -> dict[str, str]:
 
 def _json(document: object) -> str:
     return json.dumps(document, indent=2) + "\n"
-
-
-def _one_line(line: str) -> str:
-    return " ".join(line.split()).encode("unicode_escape").decode()
 
 
 def _last_plan(rows: Sequence[Row]) -> object:

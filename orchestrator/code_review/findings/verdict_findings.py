@@ -133,7 +133,10 @@ async def build_findings(
     ]
     rejected = _set_aside(merged, findings)
     set_aside = {entry.finding.fingerprint for entry in rejected}
-    rejected += [_reject(report, why, policy) for report, why in refused]
+    rejected += [
+        Rejected(build_finding(MergedFinding([report]), policy), why.reason, why.cause)
+        for report, why in refused
+    ]
     counted = [finding for finding in findings if finding.fingerprint not in set_aside]
     numbered = _number(counted, rejected, known, references.ids)
     notes = {
@@ -411,10 +414,6 @@ def _not_introduced(merged: MergedFinding, finding: Finding) -> Rejected | None:
     if finding.support != "refuted" or not why:
         return None
     return Rejected(finding=finding, reason=f"{NOT_INTRODUCED}: {why}", cause="older")
-
-
-def _reject(report: FindingReport, why: Rejection, policy: VerdictPolicy) -> Rejected:
-    return Rejected(build_finding(MergedFinding([report]), policy), why.reason, why.cause)
 
 
 # --- ids ----------------------------------------------------------------------------------------

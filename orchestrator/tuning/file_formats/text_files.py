@@ -80,12 +80,10 @@ def write_csv(rows: Iterable[Sequence[Any]]) -> str:
     out = io.StringIO(newline="")
     # All texts are quoted: csv itself leaves a carriage return bare, which ends a row elsewhere.
     writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerows([_mark(cell) for cell in row] for row in rows)
+    writer.writerows(
+        [f"'{c}" if isinstance(c, str) and _FORMULA.match(c) else c for c in row] for row in rows
+    )
     return out.getvalue()
-
-
-def _mark(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def read_csv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
