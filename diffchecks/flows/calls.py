@@ -245,7 +245,7 @@ class Calls(Syntax, ABC):
         bare: object,
     ) -> None:
         called = name.lstrip("~")
-        for sink in rows_about(self.tables, called).sinks:
+        for sink in rows_about(self.tables, "sinks", called):
             if sink.sets:
                 continue
             if bare or name != called:  # a function of the program with the same name
@@ -296,7 +296,7 @@ class Calls(Syntax, ABC):
 
     def _guard(self, name: str, receiver: FlowValue, given: Arguments) -> Cleared:
         guard: Cleared = {}
-        for each in rows_about(self.tables, name).guards:
+        for each in rows_about(self.tables, "guards", name):
             values = [receiver, *given.values]
             for value in values:
                 guard = merge(guard, value.passed)
@@ -342,7 +342,7 @@ class Calls(Syntax, ABC):
         looked_up = _PATTERNS["lookup"].search(name) and not made
         if not is_source and (looked_up or tables.clean.search(name)):
             return replace(harmless(every), name=name)
-        for each in rows_about(tables, name).clears:
+        for each in rows_about(tables, "clears", name):
             return concat([v for v in every if v.taints] or every).safe_for(each.classes)
         if local:
             value = self.invoke(node, local[0], given.values, state)

@@ -315,7 +315,7 @@ class Expressions(Calls):
             state.values[owner.text()] = replace(held, fields=fields, taints=taints)
 
     def _check_set(self, node: SgNode, name: str, value: FlowValue, state: FlowState) -> None:
-        for sink in rows_about(self.tables, name).sinks:
+        for sink in rows_about(self.tables, "sinks", name):
             if sink.sets and not sink.unless.search(node.text()):
                 self.check_value(node, sink, value, state, name)
 

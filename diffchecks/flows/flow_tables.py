@@ -41,7 +41,7 @@ parameters replaced, as in ``http.Request.URL.Query().Get``:
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, convert
 
@@ -140,19 +140,10 @@ class FlowTables(Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_o
     lists: re.Pattern[str] = NOTHING
 
 
-class Rows(Struct, frozen=True):
-    """The rows of tables that are about a name."""
-
-    sinks: tuple[FlowSink, ...]
-    clears: tuple[Clearing, ...]
-    guards: tuple[Clearing, ...]
-
-
-@lru_cache(maxsize=10_000)  # a program calls the same names again and again
-def rows_about(tables: FlowTables, name: str) -> Rows:
-    """The rows whose expression matches in the name of a call, or of what is set."""
-    every = (tables.sinks, tables.clears, tables.guards)
-    return Rows(*(tuple(row for row in rows if row.call.search(name)) for rows in every))
+@lru_cache(maxsize=20_000)  # a program calls the same names again and again
+def rows_about(tables: FlowTables, part: str, name: str) -> tuple[Any, ...]:
+    """The rows of a part whose expression matches in the name of a call, or of what is set."""
+    return tuple(row for row in getattr(tables, part) if row.call.search(name))
 
 
 @cache

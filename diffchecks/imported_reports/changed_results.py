@@ -82,7 +82,14 @@ def run(job: ImportedReportsJob) -> CheckReply:
             continue
         count += len(report.results)
         report = _named(report, given)
-        reasons = _collect(report, head, job.severities, found)
+        left: dict[str, list[str]] = defaultdict(list)  # why results do not count
+        for result in report.results:
+            place = _place(result, head, left)
+            if place and len(found) < MAX_FINDINGS:
+                found[_finding(result, *place, job.severities)] = None
+            elif place:
+                left[f"findings beyond the first {MAX_FINDINGS}"].append(place[0])
+        reasons = [*(one_line(gap, 300) for gap in report.gaps), *map(_counts, left.items())]
         if reasons:
             gaps[given.name] = "; ".join(reasons)
     findings = sorted(found, key=lambda raw: (raw.path, raw.line, raw.code, raw.message))
@@ -118,23 +125,6 @@ def _named(report: ImportedReport, given: GivenReport) -> ImportedReport:
         for one in report.results
     ]
     return ImportedReport(results, report.gaps)
-
-
-def _collect(
-    report: ImportedReport,
-    head: _Head,
-    severities: Mapping[str, str],
-    found: dict[RawFinding, None],
-) -> list[str]:
-    """Add a report's findings; returns the reasons why parts of it are left out."""
-    left: dict[str, list[str]] = defaultdict(list)
-    for result in report.results:
-        place = _place(result, head, left)
-        if place and len(found) < MAX_FINDINGS:
-            found[_finding(result, *place, severities)] = None
-        elif place:
-            left[f"findings beyond the first {MAX_FINDINGS}"].append(place[0])
-    return [*(one_line(gap, 300) for gap in report.gaps), *map(_counts, left.items())]
 
 
 def _counted(added: Iterable[int], filtered: str) -> frozenset[int] | None:

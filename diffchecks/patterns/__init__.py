@@ -157,7 +157,9 @@ def programs_in(source: Source) -> list[Source]:
     elif source.suffix in _PAGES:
         programs = [("js", script) for script in extract_page_scripts(source.text)]
     elif source.suffix == ".ipynb":
-        programs = _notebook_programs(source)
+        code = extract_notebook_code(source.text)
+        both = ("py", code.python or ""), ("sh", code.shell)
+        programs = [(language, text) for language, text in both if text.strip()]
     elif (commands := commands_in(source)) is not None:
         programs = [("sh", commands)] if commands.strip() else []
     else:
@@ -181,12 +183,6 @@ def _whole_program(source: Source) -> Source:
         text = insert_constants(source.text)
         return Source(path, text.encode("utf-8", "surrogateescape"))
     return Source(path, source.data) if script else source
-
-
-def _notebook_programs(source: Source) -> list[tuple[str, str]]:
-    code = extract_notebook_code(source.text)
-    both = ("py", code.python or ""), ("sh", code.shell)
-    return [(language, text) for language, text in both if text.strip()]
 
 
 def commands_in(source: Source) -> str | None:

@@ -50,7 +50,8 @@ def _in_python(source: Source) -> Iterator[tuple[Growth, int, int]]:
         if not isinstance(node, ast.Call):
             continue
         called = _called(node, modules, functions)
-        written = _pattern_of(node)
+        named = [each.value for each in node.keywords if each.arg in {"pattern", "regex"}]
+        written = next(iter([*named, *node.args[:1]]), None)
         literal = texts.get(written.id) if isinstance(written, ast.Name) else written
         if called is None or written is None or not isinstance(literal, ast.Constant):
             continue
@@ -102,11 +103,6 @@ def _named_texts(tree: ast.Module) -> dict[str, ast.Constant]:
         for name, found in texts.items()
         if len(found) == bound[name] and len({text.value for text in found}) == 1
     }
-
-
-def _pattern_of(node: ast.Call) -> ast.expr | None:
-    named = [each.value for each in node.keywords if each.arg in ("pattern", "regex")]
-    return next(iter([*named, *node.args[:1]]), None)
 
 
 def _flags(node: ast.Call) -> int:

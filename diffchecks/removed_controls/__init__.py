@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from diffchecks.check_io import NOTE, CheckReply, Gap, Source, read
 from diffchecks.data_files import vocabulary
 from diffchecks.file_patterns import file_names, matches
-from diffchecks.jobs import ChangedFile, ProtectionsJob
+from diffchecks.jobs import ProtectionsJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.python.source_definitions import NotParsedError, parse_text
 from diffchecks.removed_controls.lost_declarations import (
@@ -39,7 +39,9 @@ def run(job: ProtectionsJob) -> CheckReply:
         if file.status in {"deleted", "mode"}:
             continue
         try:
-            text = _text(job, file)
+            head, old = Source(file.path, read(job.head_root, file.path)).lines, file.old_path
+            base = Source(old, read(job.base_root, old)).lines if old else []
+            text = ChangedText(file.path, base, head, file.removed, file.added)
             texts.append(text)
             if file.old_path:
                 old_texts[file.old_path] = text
@@ -62,13 +64,6 @@ def run(job: ProtectionsJob) -> CheckReply:
     facts = {NOTE: f"{_NOT_COMPARED}: {why}"} if (why := job.history_unsearched) else {}
     examined = [text.path for text in texts if text.path not in gaps]
     return CheckReply(findings, examined, gaps, facts)
-
-
-def _text(job: ProtectionsJob, file: ChangedFile) -> ChangedText:
-    head = Source(file.path, read(job.head_root, file.path)).lines
-    old = file.old_path
-    base = Source(old, read(job.base_root, old)).lines if old else []
-    return ChangedText(file.path, base, head, file.removed, file.added)
 
 
 def read_changed_file(old_path: str | None, text: ChangedText) -> DeclaringFile | None:

@@ -110,7 +110,19 @@ def _findings(found: Iterable[TaintFinding], reported: Mapping[str, bool]) -> li
         steps = taint_finding.trace.chain() if taint_finding.trace else []
         place = _place(taint_finding, steps, reported)
         if place is not None:
-            finding = _raw_finding(taint_finding, steps, place, in_use=reported[place.path])
+            moved = (place.path, place.line) != (taint_finding.path, taint_finding.line)
+            finding = RawFinding(
+                taint_finding.code,
+                place.path,
+                place.line,
+                taint_finding.message,
+                end_line=place.line if moved else taint_finding.end_line,
+                scope=None if moved else taint_finding.scope or None,
+                detail="\n".join(_lines(steps)),
+                steps=tuple(FlowStep(one.path, one.line, one.what) for one in steps[-_MAX_STEPS:]),
+                confidence=max(taint_finding.confidence, 0.05),
+                in_use=reported[place.path],
+            )
             graver = {finding.code.partition("-parameter")[0], finding.code.removesuffix("-name")}
             at = (finding.path, finding.line)
             if not any((code, *at) in placed for code in graver - {finding.code}):
@@ -125,24 +137,6 @@ def _place(
     if finding.path in reported:
         return TaintStep(finding.path, finding.line, "")
     return next((step for step in reversed(steps) if step.path in reported), None)
-
-
-def _raw_finding(
-    finding: TaintFinding, steps: list[TaintStep], place: TaintStep, *, in_use: bool
-) -> RawFinding:
-    moved = (place.path, place.line) != (finding.path, finding.line)
-    return RawFinding(
-        finding.code,
-        place.path,
-        place.line,
-        finding.message,
-        end_line=place.line if moved else finding.end_line,
-        scope=None if moved else finding.scope or None,
-        detail="\n".join(_lines(steps)),
-        steps=tuple(FlowStep(step.path, step.line, step.what) for step in steps[-_MAX_STEPS:]),
-        confidence=max(finding.confidence, 0.05),
-        in_use=in_use,
-    )
 
 
 def _lines(steps: list[TaintStep]) -> Iterable[str]:

@@ -160,18 +160,14 @@ def _folded(frame: Activation, record: EvaluatedCall) -> Value | None:
     if record.keywords or record.rest is not None:
         return None
     if name == "map" and len(record.args) > 1:
-        return _mapped(frame, record)
+        item = containers.element(frame, record.args[1], record.node)
+        inner = EvaluatedCall(record.node, record.args[0], None, [item], {})
+        return containers.make_bag(frame, record.node, invoke(frame, inner))
     consts = [containers.constants(frame, value) for value in record.args]
     if NOT_CONST in consts:
         return None
     result = strings.fold_builtin(name, consts)
     return None if result is NOT_CONST else Value(result)
-
-
-def _mapped(frame: Activation, record: EvaluatedCall) -> Value:
-    item = containers.element(frame, record.args[1], record.node)
-    inner = EvaluatedCall(record.node, record.args[0], None, [item], {})
-    return containers.make_bag(frame, record.node, invoke(frame, inner))
 
 
 def _text_method(frame: Activation, record: EvaluatedCall, name: str) -> Value | None:

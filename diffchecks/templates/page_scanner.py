@@ -6,7 +6,7 @@ not an error; a tag that is not closed is one.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -133,7 +133,11 @@ def _tags(text: str, dialect: Dialect) -> Iterator[Tag]:
     if not dialect.tags:
         return
     kinds = sorted(dialect.tags, key=lambda each: -len(each.opens))
-    opening = _opening(kinds)
+    ways = (  # a group for each kind of tag
+        f"(?P<k{at}>{re.escape(kind.opens)}(?msx:{kind.rest.pattern}))"
+        for at, kind in enumerate(kinds)
+    )
+    opening = re.compile("|".join(ways))
     apart = _RawSections(text) if dialect.scripts_apart else None
     at = 0
     while found := opening.search(text, at):
@@ -144,15 +148,6 @@ def _tags(text: str, dialect: Dialect) -> Iterator[Tag]:
         tag = _tag(text, found, kinds[int((found.lastgroup or "")[1:])])
         yield tag
         at = _after_verbatim(text, tag, dialect)
-
-
-def _opening(kinds: Sequence[Delimiters]) -> re.Pattern[str]:
-    """A pattern for the beginning of any tag, with a group for each kind of tag."""
-    ways = (
-        f"(?P<k{at}>{re.escape(kind.opens)}(?msx:{kind.rest.pattern}))"
-        for at, kind in enumerate(kinds)
-    )
-    return re.compile("|".join(ways))
 
 
 def _tag(text: str, opened: re.Match[str], kind: Delimiters) -> Tag:

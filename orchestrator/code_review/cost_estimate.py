@@ -5,7 +5,7 @@ is a guess with its grounds: each agent follows its playbooks, looks around a fe
 files once, and reports, in one iteration.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from orchestrator.data_directories import read_table
 from orchestrator.engine.agent_loop import LoopResult, first_request
 from orchestrator.engine.agent_tasks import Task
 from orchestrator.engine.model_routing import candidate_models
-from orchestrator.engine.types import AgentSpec, Bounds, Request, Usage
+from orchestrator.engine.types import Request
 from orchestrator.providers import call_costs
 from orchestrator.providers.token_bounds import estimate_input_tokens
 
@@ -179,34 +179,24 @@ def _estimate_share(
     shared = _shared_tokens(request)
     cached = shared if models[0] in opened else 0
     opened |= {models[0]} if shared else set()
-    used = _expected_usage(state, request, spec, turns, prices[models[0]], cached)
-    worst = _worst_case(spec.bounds, prices.values(), limit)
-    expected = EstimatedUse(used.tokens, used.usd).within(worst)
-    return AgentEstimate(spec.name, models[0], turns, expected, worst, prices)
-
-
-def _expected_usage(
-    state: ReviewState,
-    request: Request,
-    spec: AgentSpec,
-    turns: int,
-    price: Price | None,
-    cached: int,
-) -> Usage:
-    tasks = [task for task in state.iteration.plan.tasks if task.agent == spec.name]
-    own = {path for task in tasks for path in task.paths}
-    paths = own or planning.reviewable_paths(state)
+    tasks = [one for one in state.iteration.plan.tasks if one.agent == spec.name]
+    paths = {path for one in tasks for path in one.paths} or planning.reviewable_paths(state)
     sizes = [state.given.workspace.files[path].size for path in paths]
     read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
     read += sum(RESULTS for skill in spec.skills if skill.tools)
-    return call_costs.estimate_conversation(
-        price,
+    used = call_costs.estimate_conversation(
+        prices[models[0]],
         prompt=estimate_input_tokens(request),
         cached=cached,
         per_turn=read // max(turns - 1, 1),
         output=ANSWER,
         turns=turns,
     )
+    tokens = int(min(spec.bounds.tokens, limit.tokens))
+    costs = (call_costs.max_total_cost(one, tokens) if one else 0.0 for one in prices.values())
+    worst = EstimatedUse(tokens, min(spec.bounds.usd, limit.usd, max(costs)))
+    expected = EstimatedUse(used.tokens, used.usd).within(worst)
+    return AgentEstimate(spec.name, models[0], turns, expected, worst, prices)
 
 
 def _shared_tokens(request: Request) -> int:
@@ -216,11 +206,3 @@ def _shared_tokens(request: Request) -> int:
         return 0
     opening = replace(first, blocks=first.blocks[:1])
     return estimate_input_tokens(replace(request, messages=(opening,)))
-
-
-def _worst_case(
-    bounds: Bounds, prices: Iterable[Price | None], limit: EstimatedUse
-) -> EstimatedUse:
-    tokens = int(min(bounds.tokens, limit.tokens))
-    dearest = max(call_costs.max_total_cost(price, tokens) if price else 0.0 for price in prices)
-    return EstimatedUse(tokens, min(bounds.usd, limit.usd, dearest))

@@ -173,9 +173,33 @@ class _Attempt:
         return response
 
     async def _run_tools(self, response: Response, tool_calls: list[ToolCall]) -> None:
+        """Run a turn's calls concurrently; results in the order of the calls.
+
+        Raises:
+            ApprovalPending: one waits for a person; all others have ended, so none is repeated.
+        """
         self._calls += len(tool_calls)
-        turn = self._key.in_turn(self._turn)
-        results = await _call_tools(self._spec, tool_calls, self._runtime, turn, self._account)
+        turn, runtime = self._key.in_turn(self._turn), self._runtime
+        ended: dict[int, ToolResult] = {}
+        pending: dict[int, ApprovalPending] = {}
+
+        async def one(position: int, call: ToolCall) -> None:
+            key = turn.tool_call(position, call.name)
+            try:
+                ended[position] = await runtime.executor.call(self._spec, call, key, self._account)
+            except ApprovalPending as waits:
+                pending[position] = waits
+
+        if len(tool_calls) == 1:
+            await one(1, tool_calls[0])
+        else:
+            async with task_group() as group:
+                for position, call in enumerate(tool_calls, 1):
+                    group.start_soon(one, position, call)
+        if pending:
+            await runtime.journal.flush()
+            raise pending[min(pending)]
+        results = [ended[position] for position in sorted(ended)]
         self._context.observed(tool_calls, results, self._why_last())
         self._watch.observe(response.blocks, results)
 
@@ -294,36 +318,6 @@ def _response_to_json(response: Response) -> Json:
     if value is None or not is_json(value):
         raise ModelError("the model's answer is not JSON-serializable: NaN, or nested too deeply")
     return value
-
-
-async def _call_tools(
-    spec: AgentSpec, calls: list[ToolCall], runtime: AgentRuntime, turn: Key, account: Account
-) -> list[ToolResult]:
-    """Run a turn's calls concurrently; results in the order of the calls.
-
-    Raises:
-        ApprovalPending: one waits for a person; all others have ended, so that none is repeated.
-    """
-    results: dict[int, ToolResult] = {}
-    pending: dict[int, ApprovalPending] = {}
-
-    async def one(position: int, call: ToolCall) -> None:
-        key = turn.tool_call(position, call.name)
-        try:
-            results[position] = await runtime.executor.call(spec, call, key, account)
-        except ApprovalPending as waits:
-            pending[position] = waits
-
-    if len(calls) == 1:
-        await one(1, calls[0])
-    else:
-        async with task_group() as group:
-            for position, call in enumerate(calls, 1):
-                group.start_soon(one, position, call)
-    if pending:
-        await runtime.journal.flush()
-        raise pending[min(pending)]
-    return [results[position] for position in sorted(results)]
 
 
 def _send_back(errors: list[str], nonce: str, *, readable: bool) -> str:

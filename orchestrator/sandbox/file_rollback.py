@@ -200,28 +200,18 @@ class FileRollback:
         before = _manifest(directory / "before.json")
         with SafeDirectory(self._root) as root:
             present = self._entries(root)
-            self._keep_overwritten(root, directory, before, present)
+            lost = {  # another program may have written it during the call
+                path: entry
+                for path, entry in present.items()
+                if entry[0] == "file" and before.get(path, ("", 0, ""))[2] != entry[2]
+            }
+            with suppress(OSError, NotPermitted):  # a full disk must not keep the files changed
+                self._copy(root, lost, directory / "files")
+                if lost:
+                    _write(directory / "overwritten.json", json.dumps(lost).encode("ascii"))
             _restore_paths(root, directory / "files", before, present, {**before, **present})
         _write(directory / "after.json", (directory / "before.json").read_bytes())
         _write(directory / "state", b"undone")
-
-    def _keep_overwritten(
-        self,
-        root: SafeDirectory,
-        directory: Path,
-        before: Mapping[str, Entry],
-        present: Mapping[str, Entry],
-    ) -> None:
-        """Save what an undo overwrites: another program may have written it during the call."""
-        lost = {
-            path: entry
-            for path, entry in present.items()
-            if entry[0] == "file" and before.get(path, ("", 0, ""))[2] != entry[2]
-        }
-        with suppress(OSError, NotPermitted):  # a full disk must not keep the files changed
-            self._copy(root, lost, directory / "files")
-            if lost:
-                _write(directory / "overwritten.json", json.dumps(lost).encode("ascii"))
 
     def _entries(self, root: SafeDirectory) -> dict[str, Entry]:
         """Everything below the root: path → entry, directories before their contents."""

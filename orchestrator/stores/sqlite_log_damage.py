@@ -75,7 +75,17 @@ def find_damage(log: bytes) -> int | None:
     if len(log) < HEADER:
         return None
     order, page, salts, sums = _read_header(log)
-    frames = _read_frames(log, page)
+    size = FRAME_HEADER + page
+    frames = [
+        LogPage(
+            start,
+            _pair(log, start)[1] != 0,
+            log[start + 8 : start + 16],
+            _pair(log, start + 16),
+            log[start : start + 8] + log[start + FRAME_HEADER : start + size],
+        )
+        for start in range(HEADER, len(log) - size + 1, size)
+    ]
     if not salts and frames:  # the header is damaged, or was never written
         salts, broken = frames[0].salts, 0
     else:
@@ -101,20 +111,6 @@ def _read_header(log: bytes) -> tuple[str, int, bytes, Sums]:
     if order and _add_up(log[:24], (0, 0), order) == sums:
         return order, page, log[16:24], sums
     return sys.byteorder, PAGE, b"", (0, 0)
-
-
-def _read_frames(log: bytes, page: int) -> list[LogPage]:
-    size = FRAME_HEADER + page
-    return [
-        LogPage(
-            start,
-            _pair(log, start)[1] != 0,
-            log[start + 8 : start + 16],
-            _pair(log, start + 16),
-            log[start : start + 8] + log[start + FRAME_HEADER : start + size],
-        )
-        for start in range(HEADER, len(log) - size + 1, size)
-    ]
 
 
 def _pair(log: bytes, start: int) -> Sums:

@@ -83,11 +83,20 @@ def _providers(args: argparse.Namespace) -> list[ProviderStatus]:
 
     from orchestrator.app.policy_sources import read_layers_on_disk
     from orchestrator.catalog.model_config import load_models
-    from orchestrator.catalog.prices import load_prices
+    from orchestrator.catalog.prices import load_prices, price_of
+    from orchestrator.engine.model_routing import HUMAN
+    from orchestrator.providers.factory import missing_variable
 
     sources = read_layers_on_disk(args.repo)
     config, prices, env = load_models(sources), load_prices(sources), dict(os.environ)
-    statuses = [_provider_status(name, config, prices, env) for name in config.providers]
+    statuses = []
+    for name in config.providers:
+        stages = [stage.name for stage in config.stages if stage.name != HUMAN]
+        models = [(stage, config.find_model(name, stage, env)) for stage in stages]
+        lines = tuple(StageLine(stage, model, price_of(prices, model)) for stage, model in models)
+        provider = config.provider(name)
+        missing = missing_variable(provider, env)
+        statuses.append(ProviderStatus(name, missing, provider.key_env, lines))
     return anyio.run(_call_all, statuses, config, prices, env) if args.call else statuses
 
 
@@ -117,23 +126,6 @@ def _code(statuses: list[ProviderStatus]) -> int:
         emit("no provider is configured, so none was called\n", sys.stderr)
         return EXIT_USAGE
     return EXIT_USAGE if any(status.error for status in statuses) else EXIT_OK
-
-
-def _provider_status(
-    name: str, config: ModelsConfig, prices: Prices, env: Mapping[str, str]
-) -> ProviderStatus:
-    from orchestrator.catalog.prices import price_of
-    from orchestrator.engine.model_routing import HUMAN
-    from orchestrator.providers.factory import missing_variable
-
-    provider = config.provider(name)
-    stages = []
-    for stage in config.stages:
-        if stage.name == HUMAN:
-            continue
-        model = config.find_model(name, stage.name, env)
-        stages.append(StageLine(stage.name, model, price_of(prices, model)))
-    return ProviderStatus(name, missing_variable(provider, env), provider.key_env, tuple(stages))
 
 
 async def _call_all(

@@ -148,6 +148,18 @@ async def _write_opening(
     said, guidance = await _author_says(state), _list_guidance(state.given.workspace.guidance)
     contracts = state.runtime.shown_contracts or state.runtime.contracts
     responses = contracts["report"]["properties"]["responses"]
+    change = state.given.workspace.change
+    added, removed = (
+        sum(len(getattr(file, side)) for file in change.files) for side in ("added", "removed")
+    )
+    described = [
+        f"Change {change.base} to {change.head}: {len(change.files)} files, +{added} -{removed}",
+        *change.notes,
+        *_list_files(state, text_only),
+        *([] if state.is_trivial else _list_checks(state)),
+        *findings,
+        *await _show_diff(state, diffs),
+    ]
     return "".join(
         [
             PROMPTS["opening"],
@@ -158,29 +170,9 @@ async def _write_opening(
             *([PROMPTS["author"], frame("\n".join(said), nonce), "\n"] if said else []),
             *([PROMPTS["guidance"], frame("\n".join(guidance), nonce), "\n"] if guidance else []),
             PROMPTS["change"] if said or guidance else "",
-            frame("\n".join(await _describe_change(state, findings, diffs, text_only)), nonce),
+            frame("\n".join(described), nonce),
         ]
     )
-
-
-async def _describe_change(
-    state: ReviewState,
-    findings: Sequence[str],
-    diffs: Mapping[str, NumberedFileDiff],
-    text_only: Collection[str],
-) -> list[str]:
-    change = state.given.workspace.change
-    added, removed = (
-        sum(len(getattr(file, side)) for file in change.files) for side in ("added", "removed")
-    )
-    return [
-        f"Change {change.base} to {change.head}: {len(change.files)} files, +{added} -{removed}",
-        *change.notes,
-        *_list_files(state, text_only),
-        *([] if state.is_trivial else _list_checks(state)),
-        *findings,
-        *await _show_diff(state, diffs),
-    ]
 
 
 def _list_files(state: ReviewState, text_only: Collection[str]) -> list[str]:

@@ -109,7 +109,18 @@ async def _apply_patch(
         raise InputError(_apply_error(stderr, name, start.name[:12]))
     tree = (await store.run("write-tree", "--missing-ok")).decode().strip()
     store = replace(store, index=None, work_tree=None)
-    unseen = _files_without_tree_changes(files)
+    unseen = [  # of which the patch says only that they differ
+        classify_unseen(
+            ChangedFile(
+                path=os.fsdecode(file.path),
+                status=file.status,
+                old_path=os.fsdecode(file.old) if file.old else None,
+            ),
+            has_data=False,
+        )
+        for file in files
+        if not file.patch.has_data
+    ]
     async with Objects(store) as objects:
         return await compare_trees(objects, start, name, tree, unseen=unseen)
 
@@ -144,22 +155,6 @@ def _apply_error(stderr: bytes, name: str, base: str) -> str:
     if file and not hunk:
         place = f"to {shorten(file[1])} ({shorten(file[2])})"
     return f"{name} does not apply {place} on {base}; name the commit it was made from with --base"
-
-
-def _files_without_tree_changes(patched: list[PatchFile]) -> tuple[ChangedFile, ...]:
-    """The files of which the patch says only that they differ."""
-    return tuple(
-        classify_unseen(
-            ChangedFile(
-                path=os.fsdecode(file.path),
-                status=file.status,
-                old_path=os.fsdecode(file.old) if file.old else None,
-            ),
-            has_data=False,
-        )
-        for file in patched
-        if not file.patch.has_data
-    )
 
 
 async def build_change(files: list[PatchFile], name: str, crlf: bool, scratch: Path) -> Change:

@@ -74,20 +74,15 @@ def why_reopened(finding: Finding, dismissals: Sequence[PlacedDismissal]) -> str
     if context is not None and context.flow not in {"", *(one.flow for one in abouts)}:
         for way in _new_ways(finding, context, last):
             return way
-    if last.now is not None and all(one.has_moved_on for one in dismissals):
-        return _describe_change(last, last.now)
+    if (now := last.now) is not None and all(one.has_moved_on for one in dismissals):
+        what = f"the function around it ({now.scope})" if now.scope else "the lines around it"
+        return f"{what} at {last.path}:{now.start}-{now.end} changed since"
     known = min((one.severity for one in abouts), key=SEVERITIES.index)
     proved = finding.support == "proven"
     if not is_as_severe(known, finding.severity) and (proved or finding.severity == "critical"):
         who = "an analyzer proves" if proved else "agents report"
         return f"{who} it as {finding.severity}, and it was dismissed as {known}"
     return ""
-
-
-def _describe_change(dismissal: PlacedDismissal, block: ContextBlock) -> str:
-    """How the change affects the block that contains a finding."""
-    what = f"the function around it ({block.scope})" if block.scope else "the lines around it"
-    return f"{what} at {dismissal.path}:{block.start}-{block.end} changed since"
 
 
 def _new_ways(

@@ -55,20 +55,14 @@ def cross_validate(sample: Sample, plan: FitPlan, rng: np.random.Generator) -> H
     rules = rule_fitting.fit_rules(sample, plan, sample.weight * ~held_out, rng)
     totals = sample.totals(rules.weights)
     accept = combine_folds(totals >= rules.thresholds[:, None], held_out)
-    probability = _predict_held_out(sample, plan, totals[:FOLDS], held_out[:FOLDS])
-    return HeldOutPredictions(accept, probability, totals)
-
-
-def _predict_held_out(sample: Sample, plan: FitPlan, t: Floats, held_out: Bools) -> Floats:
-    """(n,) probabilities of each fold's items, calibrated on that fold's training part."""
-    out = np.zeros(sample.y.size)
-    for total, test in zip(t, held_out, strict=True):
+    probability = np.zeros(sample.y.size)  # calibrated on the training part of each fold
+    for total, test in zip(totals[:FOLDS], held_out[:FOLDS], strict=True):
         train = ~test
         fitted = fit_calibration(
             total[train], sample.accept[train], sample.weight[train], plan.use_isotonic
         )
-        out[test] = fitted.predict(total[test])
-    return out
+        probability[test] = fitted.predict(total[test])
+    return HeldOutPredictions(accept, probability, totals)
 
 
 def draw_bootstrap_weights(

@@ -219,7 +219,10 @@ def _fit_chunk(
     penalty = np.full(r, np.inf)
     theta = np.repeat(sample.prior[None, :], r, axis=0)
     if plan.fit_weights:
-        fitted = _leave_out_blocked(sample, weights)
+        # Items that fail a blocker are left out, where both classes remain without them.
+        rest = weights * ~sample.blocked
+        both = ((rest @ sample.accept) > 0.0) & ((rest @ ~sample.accept) > 0.0)
+        fitted = np.where(both[:, None], rest, weights)
         share = weigh_penalties(sample, plan, d, fitted, rng)
         path = ordinal_regression.fit_path(d, fitted, plan.penalties, tol=1e-5)
         theta = (share[:, :, None] * path[:, :, d.cuts :]).sum(axis=0)
@@ -256,13 +259,6 @@ def fit_thresholds(
     share = SMOOTHING_ITEMS / (SMOOTHING_ITEMS + weights.sum(axis=1, keepdims=True))
     q = np.where(sample.blocked, y, share * smooth + (1.0 - share) * y)
     return rubric_decisions.choose_threshold(t, q.astype(float), weights, objective)
-
-
-def _leave_out_blocked(sample: Sample, weights: Floats) -> Floats:
-    """Weights without the items that fail a blocker, where both classes remain without them."""
-    rest = weights * ~sample.blocked
-    both = ((rest @ sample.accept) > 0.0) & ((rest @ ~sample.accept) > 0.0)
-    return np.where(both[:, None], rest, weights)
 
 
 def weigh_penalties(

@@ -81,22 +81,6 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
 def _score_items(args: argparse.Namespace, out: TextIO) -> int:
     rubric = load_rubric(args.rubric)
     items = add_measures(rubric, item_files.read_items(args.items, args.scale))
-    _require_scores(rubric, items)
-    if args.out:
-        item_files.write_items(args.out, items)
-        emit_line(f"wrote {args.out}", out)
-        return EXIT_OK
-    for item in items:
-        _print_score(rubric, item, "", args, out)
-    return EXIT_OK
-
-
-def _require_scores(rubric: Rubric, items: list[Item]) -> None:
-    """As ``require_scores``; the error says how unjudged texts can be judged.
-
-    Raises:
-        InputError: an item has no score of a criterion.
-    """
     judged = {c.id for c in rubric.criteria if c.kind == "judged" and c.weight}
     for item in items:
         if item.text and judged - item.scores.keys():
@@ -106,6 +90,13 @@ def _require_scores(rubric: Rubric, items: list[Item]) -> None:
                 "texts with --provider NAME"
             )
     require_scores(rubric, items)
+    if args.out:
+        item_files.write_items(args.out, items)
+        emit_line(f"wrote {args.out}", out)
+        return EXIT_OK
+    for item in items:
+        _print_score(rubric, item, "", args, out)
+    return EXIT_OK
 
 
 def _print_score(
