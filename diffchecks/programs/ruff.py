@@ -51,7 +51,11 @@ class Ruff(Linter):
         No part of a file without a suffix unless its first line names Python.
         """
         if path.endswith(_NOTEBOOK):
-            return _notebook_parts(data)
+            # Imported here, as only changes with notebooks need it.
+            from diffchecks.python.notebook_code import extract_notebook_code  # noqa: PLC0415
+
+            python = extract_notebook_code(data.decode("utf-8", "replace")).python
+            return [] if python is None else [python.encode("utf-8", "replace")]
         if not path.endswith(_SUFFIXES) and not (interpreter(data) or "").startswith("python"):
             return []
         start = data.split(b"\n", 2)[:2]
@@ -115,15 +119,6 @@ class Ruff(Linter):
             confidence=0.8 if _PATTERNS["security"].fullmatch(code) else 1.0,
             edits=_edits(result, copies, name),
         )
-
-
-def _notebook_parts(data: bytes) -> list[bytes]:
-    """The Python code of a notebook, on the lines where it is."""
-    # Imported here, as only changes with notebooks need it.
-    from diffchecks.python.notebook_code import extract_notebook_code  # noqa: PLC0415
-
-    python = extract_notebook_code(data.decode("utf-8", "replace")).python
-    return [] if python is None else [python.encode("utf-8", "replace")]
 
 
 def _one_per_name(found: Iterable[RawFinding]) -> Iterator[RawFinding]:

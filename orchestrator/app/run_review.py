@@ -116,7 +116,10 @@ class ReviewSession(Struct, frozen=True):
         async with state_directory.open_writing(self.store, self.run_id) as journal:
             if not self.resumed:
                 state_directory.ensure_unwritten(journal, self.state_dir)
-            _note_parent_trace(journal, os.environ)
+            known = journal.noted(TRACEPARENT)  # a resumed run stays in the trace that it began in
+            found = parse_traceparent(os.environ.get(TRACEPARENT_VARIABLE, ""))
+            if known is None and found is not None and journal.log.length <= 1:
+                journal.note(TRACEPARENT, {"trace": found[0], "span": found[1]})
             yield journal
 
     async def _ended_before(self, journal: Journal) -> Verdict | None:
@@ -382,14 +385,6 @@ def end_signals_as_interrupt() -> Iterator[None]:
             signal.signal(number, handler)
         if ignored:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _note_parent_trace(journal: Journal, environment: Mapping[str, str]) -> None:
-    """Record the trace in which a run begins; a resumed run stays in it."""
-    known = journal.noted(TRACEPARENT)
-    found = parse_traceparent(environment.get(TRACEPARENT_VARIABLE, ""))
-    if known is None and found is not None and journal.log.length <= 1:
-        journal.note(TRACEPARENT, {"trace": found[0], "span": found[1]})
 
 
 def _present_lines(

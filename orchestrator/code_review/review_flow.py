@@ -182,7 +182,10 @@ async def evaluate(state: ReviewState) -> str:
         await rebuild_findings(state, keep_ids=True)
     await _score(state)
     stop = _decide(state)
-    await _drop_findings(state)
+    following = state.iteration.number + 1
+    if any(drop.again and drop.iteration == following for drop in state.dropped):
+        # Once all that is on record is replayed, without the dropped ones.
+        await rebuild_findings(state, keep_ids=True, as_of_iteration=following)
     if stop is None:
         return "Iterate"
     state.stop = stop
@@ -219,13 +222,6 @@ def _decide(state: ReviewState) -> StopDecision | None:
     at_limit = bool(history[-1].budget)  # the number of iterations is not raised
     iteration.limit_raised = at_limit and state.journal.granted_after(iteration.key("evaluate"))
     return None if iteration.limit_raised else stop
-
-
-async def _drop_findings(state: ReviewState) -> None:
-    """Build the findings again without the dropped ones, once all that is on record is replayed."""
-    following = state.iteration.number + 1
-    if any(drop.again and drop.iteration == following for drop in state.dropped):
-        await rebuild_findings(state, keep_ids=True, as_of_iteration=following)
 
 
 async def iterate(state: ReviewState) -> str:

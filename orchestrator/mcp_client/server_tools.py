@@ -212,19 +212,14 @@ def envelope(tool: str, text: str, max_characters: int) -> str:
     """
     # Lone surrogates would break the next request to a provider, which is UTF-8.
     clean = text.encode("utf-8", "replace").decode()
-    kept = _count_fitting(clean, max(max_characters - ENVELOPE_CHARACTERS, 0))
+    most = max(max_characters - ENVELOPE_CHARACTERS, 0)
+    kept = min(len(clean), most)
+    while kept and len(json.dumps(clean[:kept], ensure_ascii=False)) > most:
+        kept = kept * 3 // 4
     body: dict[str, str | int] = {"result_of": tool, "text": clean[:kept]}
     if kept < len(clean):
         body["characters_cut"] = len(clean) - kept
     return json.dumps(body, ensure_ascii=False)
-
-
-def _count_fitting(text: str, most: int) -> int:
-    """How many characters of a text fit into a limit as a JSON string."""
-    kept = min(len(text), most)
-    while kept and len(json.dumps(text[:kept], ensure_ascii=False)) > most:
-        kept = kept * 3 // 4
-    return kept
 
 
 def _texts(result: CallToolResult) -> Iterator[str]:

@@ -73,14 +73,18 @@ class AnthropicModel(ApiModel):
     def build_body(self, request: Request) -> dict[str, Json]:
         """Build the request's JSON body for the API."""
         can = self.provider.can
-        system = [{"type": "text", "text": text} for text in render_system_parts(request, can)]
+        texts = render_system_parts(request, can)
+        system: list[dict[str, Json]] = [{"type": "text", "text": text} for text in texts]
         merged = merge_messages(request, self.name)
         messages: list[dict[str, Json]] = [
             {"role": one.role, "content": [_render_block(block) for block in one.blocks]}
             for one in merged
         ]
         if request.tools:  # a question without tools has one answer, and nothing is read again
-            _set_cache_breakpoints(system, messages, shares=bool(shared_opening(merged)))
+            by_user = [message for message in messages if message["role"] == "user"]
+            marked = [system[-1], *(message["content"][-1] for message in by_user[-2:])]
+            for block in [*marked, by_user[0]["content"][0]] if shared_opening(merged) else marked:
+                block["cache_control"] = _CACHE_CONTROL
         body: dict[str, Json] = {
             "model": request.model,
             "max_tokens": self.output_limit(request),
@@ -216,17 +220,6 @@ def _check_types(model: BaseModel) -> None:
         model.model_dump(exclude_unset=True, warnings="error")
     except ValueError:
         raise InvalidReplyError(f"a field of {type(model).__name__} has the wrong type") from None
-
-
-def _set_cache_breakpoints(
-    system: list[dict[str, Json]], messages: list[dict[str, Json]], *, shares: bool
-) -> None:
-    system[-1]["cache_control"] = _CACHE_CONTROL
-    user_messages = [message for message in messages if message["role"] == "user"]
-    if shares:
-        user_messages[0]["content"][0]["cache_control"] = _CACHE_CONTROL
-    for message in user_messages[-2:]:
-        message["content"][-1]["cache_control"] = _CACHE_CONTROL
 
 
 def _render_block(block: Block) -> Json:

@@ -18,7 +18,6 @@ from orchestrator.app.rubric_scoring.criterion_writer import (
 )
 from orchestrator.app.rubric_scoring.item_judge_session import (
     ItemJudge,
-    JudgingEstimate,
     JudgingOptions,
     Progress,
     describe_limits,
@@ -189,7 +188,11 @@ class _Work:
         brief = self._brief_size()
         writing = judge.estimate_call(self._writer, brief, WRITER_ANSWER).times(options.rounds)
         tried = candidate.times(options.rounds * (options.proposals + 1))
-        self._search = self._keep_back(proof)
+        bounds = judge.budget.bounds
+        tokens = bounds.tokens - proof.tokens * HELD_OUT_RESERVE
+        usd = bounds.usd - (proof.usd or 0.0) * HELD_OUT_RESERVE
+        limits = Bounds(tokens=max(tokens, 0.0), usd=max(usd, 0.0))
+        self._search = Account("the search", limits, parent=judge.budget)
         quote = Quote(
             judge.model, len(halves.training) + len(halves.held_out), 1, 1,
             base + writing + tried + proof, describe_limits(judge.budget), 0, judge.notes,
@@ -216,14 +219,6 @@ class _Work:
         ]
         dummy = Candidate(self._criterion, {}, np.zeros(0, dtype=bool), 0.0)
         return build_writer_brief(self._rubric, dummy, shown, [], self._options.proposals, "")
-
-    def _keep_back(self, proof: JudgingEstimate) -> Account:
-        """The account of the search: the budget without that of the proof."""
-        bounds = self._judge.budget.bounds
-        tokens = bounds.tokens - proof.tokens * HELD_OUT_RESERVE
-        usd = bounds.usd - (proof.usd or 0.0) * HELD_OUT_RESERVE
-        limits = Bounds(tokens=max(tokens, 0.0), usd=max(usd, 0.0))
-        return Account("the search", limits, parent=self._judge.budget)
 
     async def run(self) -> SearchResult:
         """Score missing criteria, then search."""

@@ -163,7 +163,8 @@ async def _fill(found: RunSummary, store: RunStore, run: RunMeta) -> None:
     row = await store.find(run.run_id, VERDICT)
     name = await store.find(run.run_id, NAME_KEY)
     if name is not None:
-        found.branch = _branch_of(read_fields(name.body))
+        kind, _, own = str(read_fields(name.body).get("name") or "").partition("/")
+        found.branch = own if kind == "branch" else f"{kind} {own}".strip()  # such as #12
     if row is not None:
         found.brief = msgspec.json.decode(decodable(row.body), type=VerdictBrief)
     if row is None or run.writer:
@@ -176,12 +177,6 @@ async def _fill(found: RunSummary, store: RunStore, run: RunMeta) -> None:
     found.change = _change_of(found, run)
     unfinished = "waiting" if found.waiting else "interrupted"
     found.state = "finished" if row else "running" if run.writer else unfinished
-
-
-def _branch_of(body: Mapping[str, Any]) -> str:
-    """``feature`` of ``branch/feature``, ``#12`` of a pull request."""
-    kind, _, name = str(body.get("name") or "").partition("/")
-    return name if kind == "branch" else f"{kind} {name}".strip()
 
 
 def _change_of(found: RunSummary, run: RunMeta) -> str:

@@ -168,6 +168,8 @@ def render_json(trace: TraceContext, spans: Sequence[TraceSpan]) -> str:
     Raises:
         InputError: the extra is not installed.
     """
+    import base64  # noqa: PLC0415
+
     try:
         from google.protobuf.json_format import MessageToDict  # noqa: PLC0415
         from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans  # noqa: PLC0415
@@ -176,23 +178,16 @@ def render_json(trace: TraceContext, spans: Sequence[TraceSpan]) -> str:
     message = encode_spans([_readable(trace, span) for span in spans])
     document: dict[str, Any] = MessageToDict(message, use_integers_for_enums=True)
     by_id = {span.span_id: span for span in spans}
-    for resource in document.get("resourceSpans", ()):
-        for scope in resource["scopeSpans"]:
-            for entry in scope["spans"]:
-                _write_ids_in_hex(entry, trace, by_id)
+    scopes = (
+        one for resource in document.get("resourceSpans", ()) for one in resource["scopeSpans"]
+    )
+    for entry in (one for scope in scopes for one in scope["spans"]):
+        # OTLP's JSON requires ids in hexadecimal; protobuf's JSON has base64.
+        span = by_id[base64.b64decode(entry["spanId"]).hex()]
+        entry |= {"traceId": trace.trace_id, "spanId": span.span_id}
+        if span.parent:
+            entry["parentSpanId"] = span.parent
     return json.dumps(document, separators=(",", ":")) + "\n"
-
-
-def _write_ids_in_hex(
-    entry: dict[str, Any], trace: TraceContext, spans: Mapping[str, TraceSpan]
-) -> None:
-    """Rewrite ids in hexadecimal, as OTLP's JSON requires; protobuf's JSON has base64."""
-    import base64  # noqa: PLC0415
-
-    span = spans[base64.b64decode(entry["spanId"]).hex()]
-    entry |= {"traceId": trace.trace_id, "spanId": span.span_id}
-    if span.parent:
-        entry["parentSpanId"] = span.parent
 
 
 def _readable(trace: TraceContext, span: TraceSpan) -> ReadableSpan:

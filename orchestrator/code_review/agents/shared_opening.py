@@ -79,7 +79,9 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     )
     findings = [*_list_findings(calls), *_list_leads(calls), *_list_carried(state)]
     findings += await list_changed_since(state)
-    diffs = newest_first(await reviewer_assignment.diffs_by_path(state), state.settled)
+    by_path = await reviewer_assignment.diffs_by_path(state)
+    changed = state.settled.changed if state.settled else {}  # since an earlier review
+    diffs = dict(sorted(by_path.items(), key=lambda entry: entry[0] not in changed))
     findings += await list_used_elsewhere(state, diffs)
     await reviewer_assignment.assign(state, diffs, "\n".join(findings), calls)
     checked = list_checked(calls, {}, state.given.catalog.languages)
@@ -328,14 +330,6 @@ def changed_near(settled: SettledPlaces | None, finding: LocatedFinding) -> bool
         first - NEAR_LINES <= finding.end_line and finding.start_line <= last + NEAR_LINES
         for first, last in since.added
     )
-
-
-def newest_first(
-    diffs: Mapping[str, NumberedFileDiff], settled: SettledPlaces | None
-) -> dict[str, NumberedFileDiff]:
-    """The diffs, with files that changed since an earlier review first."""
-    changed = settled.changed if settled else {}
-    return dict(sorted(diffs.items(), key=lambda entry: entry[0] not in changed))
 
 
 async def list_changed_since(state: ReviewState) -> list[str]:

@@ -87,6 +87,9 @@ async def choose_looked_up(
 ) -> list[Span]:
     """What concerns the findings in what agents read or searched, best first by turns.
 
+    A verifier would look most of it up again. It is chosen by the names in a claim and its
+    argument, which the verifier is not shown, and it is code only.
+
     A block counts by the names that it shares with a finding; one that few blocks have counts most,
     and that of a function itself.
 

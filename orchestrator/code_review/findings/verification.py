@@ -167,7 +167,10 @@ async def _faults(
         found.append("its reason gives instructions to its reader")
     if given.verdict == "cannot_tell":
         return found
-    given = _of_code(given, claim)
+    # What a run printed shows what the place does.
+    ran = "".join(one.quote for one in _printed(given, claim)[:1])
+    quotes = [one for one in given.quotes if one.file != RUN_SNIPPET]
+    given = replace(given, quotes=quotes, one_place=given.one_place or ran)
     if not given.quotes:
         return [*found, "it quotes no code"]
     older = given.verdict == "older"
@@ -186,13 +189,6 @@ async def _faults(
     comments = dict.fromkeys(one.path for one in quotes if one not in code)
     shown = [f"its quotation of {path} is a comment, which shows nothing" for path in comments]
     return [*found, *((shown or whys) if any(whys) else ())]
-
-
-def _of_code(given: ClaimVerdict, claim: Finding) -> ClaimVerdict:
-    """A verdict without its quotations of runs: what one printed shows what the place does."""
-    ran = "".join(one.quote for one in _printed(given, claim)[:1])
-    quotes = [one for one in given.quotes if one.file != RUN_SNIPPET]
-    return replace(given, quotes=quotes, one_place=given.one_place or ran)
 
 
 def _printed(given: ClaimVerdict, claim: Finding) -> list[QuotedCode]:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct, convert, to_builtins
 from msgspec.structs import replace
@@ -269,7 +269,12 @@ class ProveFixes:
         if not after:
             raise PatchRefused("the patch does not change head")
         patch = write_patch(before, after)
-        await self._require_no_secret(patch)
+        job = {"text": patch}
+        shown = await call_check(
+            self._pool, "redacted_text:redact_output", job, REDACTION_SECONDS, str
+        )
+        if shown != patch or REDACTED in patch:
+            raise PatchRefused("the patch or the lines around it contain a secret")
         patched = {path: patched[path] for path in after}
         return await self._run_analyzers(patch, targets, patched, tests, context)
 
@@ -335,15 +340,6 @@ class ProveFixes:
             if kind := _protected_kind(path):
                 raise PatchRefused(f"{path} is {kind}, and the finding is not in it")
         return listed[path][1]
-
-    async def _require_no_secret(self, patch: str) -> None:
-        """Check that the patch and its context lines contain no secret."""
-        job: dict[str, Any] = {"text": patch}
-        shown = await call_check(
-            self._pool, "redacted_text:redact_output", job, REDACTION_SECONDS, str
-        )
-        if shown != patch or REDACTED in patch:
-            raise PatchRefused("the patch or the lines around it contain a secret")
 
 
 def _protected_kind(path: str) -> str:

@@ -6,7 +6,7 @@ https://docs.github.com/code-security/code-scanning/integrating-with-code-scanni
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -54,7 +54,11 @@ def render_sarif(verdict: Verdict, sources: FormatInputs) -> str:
 
 
 def _document(verdict: Verdict, sources: FormatInputs, kept: list[Finding], left_out: int) -> str:
-    rules = _describe_rules(kept, sources.rules)
+    worst: dict[str, Finding] = {}  # of each rule
+    for finding in kept:
+        if not is_as_severe(worst.setdefault(finding.rule, finding).severity, finding.severity):
+            worst[finding.rule] = finding
+    rules = [_describe_rule(worst[name], sources.rules.get(name)) for name in sorted(worst)]
     numbers = {rule["id"]: number for number, rule in enumerate(rules)}
     version = {"semanticVersion": __version__, "version": __version__}
     run = {
@@ -97,16 +101,6 @@ def _notify(name: str, text: str, gap: Skipped | None = None) -> dict[str, Any]:
     if gap is not None and gap.path != "*":
         notification["locations"] = [{"physicalLocation": _locate(gap.path)}]
     return notification
-
-
-def _describe_rules(findings: Iterable[Finding], known: Mapping[str, Rule]) -> list[dict[str, Any]]:
-    """The rules of the findings by id, each with its highest severity in this verdict."""
-    found: dict[str, Finding] = {}
-    for finding in findings:
-        most_severe = found.setdefault(finding.rule, finding)
-        if not is_as_severe(most_severe.severity, finding.severity):
-            found[finding.rule] = finding
-    return [_describe_rule(found[name], known.get(name)) for name in sorted(found)]
 
 
 def _describe_rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:

@@ -65,20 +65,13 @@ def cross_validate(sample: Sample, plan: FitPlan, rng: np.random.Generator) -> H
     return HeldOutPredictions(accept, probability, totals)
 
 
-def draw_bootstrap_weights(
-    group: Ints, weight: Floats, times: int, rng: np.random.Generator
-) -> Floats:
-    """(times, n) bootstrap weights: whole groups drawn with replacement."""
-    names, at = np.unique(group, return_inverse=True)
-    counts = rng.multinomial(names.size, np.full(names.size, 1.0 / names.size), times)
-    return counts[:, at] * weight
-
-
 def refit_bootstrap(
     sample: Sample, plan: FitPlan, rng: np.random.Generator, times: int = BOOTSTRAP_REFITS
 ) -> FittedRules:
-    """Run the whole procedure on bootstrap samples of groups."""
-    weights = draw_bootstrap_weights(sample.group, sample.weight, times, rng)
+    """Run the whole procedure on bootstrap samples: whole groups drawn with replacement."""
+    names, at = np.unique(sample.group, return_inverse=True)
+    counts = rng.multinomial(names.size, np.full(names.size, 1.0 / names.size), times)
+    weights = counts[:, at] * sample.weight
     y = sample.accept
     # Nothing can be fitted on a single class; the original sample takes such a resample's place.
     degenerate = ((weights * y).sum(axis=1) <= 0) | ((weights * ~y).sum(axis=1) <= 0)

@@ -417,29 +417,17 @@ def _read_side(args: argparse.Namespace, name: str, index: int, out: TextIO) -> 
     rubric = load_rubric(name)
     items = item_files.read_items(args.items, args.scale)
     if args.provider != OFFLINE:
-        return _score_side(args, rubric, items, index, out)
+        options, side = read_judging_options(args, index), "AB"[index]
+        found = ask_model(rubric, items, options, 1, args.estimate, out, f"{side}: ")
+        if found is None:
+            return None
+        if found.stopped:
+            raise ScoringStopped(
+                f"the scoring of {side} ended early: {found.stopped}; raise the limit and run the "
+                "command again: what is scored is kept"
+            )
+        return _Given(f"{side} {rubric.name}", rubric, list(found.rows))
     return _Given(name, rubric, item_files.select_judge(items, judge, rubric.criteria))
-
-
-def _score_side(
-    args: argparse.Namespace, rubric: Rubric, items: list[Item], index: int, out: TextIO
-) -> _Given | None:
-    """A side whose items a model scores on the way; None where only the estimate is wanted.
-
-    Raises:
-        ScoringStopped: the limit ended the scoring.
-    """
-    name = "AB"[index]
-    options = read_judging_options(args, index)
-    found = ask_model(rubric, items, options, 1, args.estimate, out, f"{name}: ")
-    if found is None:
-        return None
-    if found.stopped:
-        raise ScoringStopped(
-            f"the scoring of {name} ended early: {found.stopped}; raise the limit and run the "
-            "command again: what is scored is kept"
-        )
-    return _Given(f"{name} {rubric.name}", rubric, list(found.rows))
 
 
 def _side(given: _Given) -> ComparedRubric:

@@ -141,8 +141,13 @@ def check_outputs(args: argparse.Namespace) -> None:
         InputError: one cannot be written, or is also read, or is named twice; or no command would
             read the rubric.
     """
-    if args.part in {"tune", "rewrite", "new", "import"} and args.out:
-        _require_rubric_name(args.out)
+    writes_rubric = args.part in {"tune", "rewrite", "new", "import"} and args.out
+    if writes_rubric and not is_id(args.out.stem):
+        better = args.out.with_name(f"{make_id(args.out.stem) or 'rubric'}.yaml")
+        raise InputError(
+            f"--out: no command would read {args.out}: a rubric's file name has small letters, "
+            f"digits, and single -, _ or . between them, 64 at most; write {better}"
+        )
     written = {"out", "report", "json"}
     written |= {"import-items": {"labels"}, "import": {"items"}}.get(args.part, set())
     if getattr(args, "freeze", False):
@@ -163,20 +168,6 @@ def check_outputs(args: argparse.Namespace) -> None:
         if place in taken and (Path(place).is_file() or not Path(place).exists()):
             raise InputError(f"--{name}: {given} {taken[place]}; name another file to write")
         taken[place] = "is named twice"
-
-
-def _require_rubric_name(path: Path) -> None:
-    """Require a file name that is a valid name of a rubric.
-
-    Raises:
-        InputError: names one that is.
-    """
-    if not is_id(path.stem):
-        better = path.with_name(f"{make_id(path.stem) or 'rubric'}.yaml")
-        raise InputError(
-            f"--out: no command would read {path}: a rubric's file name has small letters, digits, "
-            f"and single -, _ or . between them, 64 at most; write {better}"
-        )
 
 
 def _existing_files(value: object) -> Iterator[str]:
