@@ -3,10 +3,12 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import to_builtins
 
+from orchestrator.code_review.analyzers import own_checks
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import ConfigError
 from orchestrator.report.verdict_text import render_verdict
@@ -315,9 +317,18 @@ async def test_a_cycle_that_the_change_brings_in_is_found(tmp_path: Path) -> Non
 
 
 async def test_a_file_that_no_grammar_parses_is_one_gap_and_fails_the_check_of_its_language(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    searched, call = list[list[str]](), own_checks.call_check
+
+    async def noted(pool: Any, function: str, job: Any, *given: Any, **more: Any) -> Any:
+        if function.startswith("patterns:"):
+            searched.append(job["paths"])
+        return await call(pool, function, job, *given, **more)
+
+    monkeypatch.setattr(own_checks, "call_check", noted)
     verdict = await review(change(tmp_path, {}, {"a.go": "package a\n\nfunc f( {\n"}))
+    assert searched == [["a.go"]]  # once, for both checks
     gaps = [(skip.path, skip.tool) for skip in verdict.skipped if skip.gap]
     assert gaps == [("a.go", "pattern_bugs")]
     status = {check.name: check.status for check in verdict.required_checks}
