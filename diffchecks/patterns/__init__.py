@@ -100,7 +100,7 @@ def run_for_all(job: SharedPatternsJob) -> list[CheckReply]:
 def _open(source: Source, files: tuple[str, ...]) -> list[tuple[Source, Program | None]]:
     """The programs in a file; None: in no language that has patterns."""
     parts = [(part, load_language(files, part.suffix)) for part in programs_in(source)]
-    return [(part, language and Program(part, language)) for part, language in parts]
+    return [(part, Program(part, language) if language else None) for part, language in parts]
 
 
 def _look(
