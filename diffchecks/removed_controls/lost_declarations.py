@@ -138,8 +138,9 @@ def _opens(file: DeclaringFile, one: Declaration, base: Counter[Any], head: Coun
     came = not file.text.added.isdisjoint(range(one.line, one.end + 1))
     known = one.owner in file.base.owners and head[one.key] > base[one.key]
     lets_in = vocabulary("lets_in").search
-    had = any(lets_in(old.text) for old in file.base.found if old.owner == one.owner)
-    return came and known and not had and lets_in(one.text) is not None
+    opens = came and known and lets_in(one.text) is not None
+    had = (old.text for old in file.base.found if old.owner == one.owner)
+    return opens and not any(map(lets_in, had))
 
 
 def _protects(file: DeclaringFile, one: Declaration) -> bool:
@@ -200,6 +201,8 @@ def _has_covered(file: DeclaringFile, one: Declaration) -> bool:
 
 def _leaves_out(file: DeclaringFile, new: Declaration, old: Declaration) -> bool:
     """Whether a declaration covers fewer of the methods that both versions have than the old."""
+    if _PATTERNS["names"].search(new.text) is None:
+        return False  # it covers all; most are so, and a file may have thousands
     both = _methods(file.base, old.owner) & _methods(file.head, old.owner)
     return not _covered(old, both) & both <= _covered(new, both)
 
