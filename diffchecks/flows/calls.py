@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from diffchecks.patterns.pattern_loading import PatternFile
 
+    _Called = tuple[FlowValue, str, Sequence[SgNode]]
+
 _PATTERNS = read_patterns("flow_calls")
 _CHECKED = {"any": slice(None), "arguments": slice(1, None), "first": slice(1, 2), "none": slice(0)}
 """What ``values`` of a guard names, of the object of its call and the arguments."""
@@ -165,7 +167,7 @@ class Calls(Syntax, ABC):
     ) -> None:
         """Run a function of another file, where there are others."""
 
-    def _called(self, node: SgNode, state: FlowState) -> tuple[FlowValue, str, Sequence[SgNode]]:
+    def _called(self, node: SgNode, state: FlowState) -> _Called:
         """The object of a call, the name that is called, and the functions that it may be."""
         owner = node.field("object") or node.field("receiver") or node.field("scope")
         method = node.field("name") or node.field("method")
@@ -182,17 +184,7 @@ class Calls(Syntax, ABC):
         if owner is None and target is not None and target.kind() in self.lookups:
             owner, method = self.split_member(target)
         if owner is not None:
-            receiver = self.evaluate(owner, state)
-            unknown = not (receiver.name or receiver.taints)
-            if unknown and _PATTERNS["words"].fullmatch(owner.text()):
-                receiver = FlowValue(name=owner.text().lstrip("\\"))
-            of_object = _PATTERNS["of_object"].sub("", receiver.name)
-            receiver = replace(receiver, name=self.declared.get(of_object, receiver.name))
-            named = unquote(method.text()) if method else ""
-            made = receiver.name.removeprefix("~new ").removesuffix("()")
-            own = receiver.name in self.classes or made in self.classes
-            local = self.functions.get(named, ()) if _is_own(receiver, owner.text(), own) else ()
-            return receiver, f"{'~' * own}{receiver.name}.{named}", local
+            return self._called_of(owner, unquote(method.text()) if method else "", state)
         target = target or method
         assert target is not None
         text = target.text().lstrip("\\")
@@ -204,6 +196,19 @@ class Calls(Syntax, ABC):
             return CLEAN, value.name or text, [value.function] if value.function else ()
         functions = [known.function] if known.function else ()
         return CLEAN, known.name if known.name not in {"", text} else f"~{text}", functions
+
+    def _called_of(self, owner: SgNode, named: str, state: FlowState) -> _Called:
+        """The same where a method of an object is called."""
+        receiver = self.evaluate(owner, state)
+        unknown = not (receiver.name or receiver.taints)
+        if unknown and _PATTERNS["words"].fullmatch(owner.text()):
+            receiver = FlowValue(name=owner.text().lstrip("\\"))
+        of_object = _PATTERNS["of_object"].sub("", receiver.name)
+        receiver = replace(receiver, name=self.declared.get(of_object, receiver.name))
+        made = receiver.name.removeprefix("~new ").removesuffix("()")
+        own = receiver.name in self.classes or made in self.classes
+        local = self.functions.get(named, ()) if _is_own(receiver, owner.text(), own) else ()
+        return receiver, f"{'~' * own}{receiver.name}.{named}", local
 
     def _arguments(self, node: SgNode, state: FlowState) -> Arguments:
         if node.kind() in self.tables.texts:
