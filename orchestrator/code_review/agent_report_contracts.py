@@ -161,7 +161,7 @@ class ClaimVerdict(Strict, frozen=True, kw_only=True):
     """A verdict on one claim. Code looks up its quotations and what connects them."""
 
     finding: str
-    verdict: Literal["confirmed", "stopped", "refuted", "older", "cannot_tell"]
+    verdict: Literal["confirmed", "stopped", "intended", "refuted", "older", "cannot_tell"]
     reason: str
     quotes: list[QuotedCode] = field(default_factory=list)
     one_place: str = ""

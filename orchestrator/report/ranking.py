@@ -38,7 +38,8 @@ class RankedFindings(Struct, frozen=True):
 def rank_findings(verdict: Verdict, *, everything: bool = False) -> RankedFindings:
     """Which open findings are told at length, and which have a line.
 
-    Refuted findings, ``info``, and what agents report as ``low`` never are at length.
+    Refuted findings, ``info``, and what agents report as ``low`` never are at length. An analyzer's
+    ``low`` is at length where nothing graver is.
 
     Args:
         everything: all are told at length, for readers who ask for it.
@@ -46,7 +47,9 @@ def rank_findings(verdict: Verdict, *, everything: bool = False) -> RankedFindin
     causes = group_by(open_findings(verdict), lambda one: _cause_of(one, exact=everything))
     if everything:
         return RankedFindings(causes, ())
-    at_length = [cause for cause in causes if _may_be_first(cause[0])][:AT_LENGTH]
+    first = [cause for cause in causes if _may_be_first(cause[0])]
+    graver = [cause for cause in first if cause[0].severity != "low"]
+    at_length = (graver or first)[:AT_LENGTH]
     return RankedFindings(at_length, [cause for cause in causes if cause not in at_length])
 
 

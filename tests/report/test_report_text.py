@@ -267,6 +267,8 @@ def test_a_low_finding_of_agents_has_a_line_even_where_nothing_else_was_found() 
     assert block(render_verdict(proven), "Also noticed (1)").splitlines()[1:] == [
         "  src/upload.py:42: info: T1 [F1]"
     ]
+    graver = replace(proven, findings=(*proven.findings, finding(3, severity="medium")))
+    assert "Also noticed (2)" in render_verdict(graver), "of analyzers, it is told where it is all"
 
 
 def test_one_rule_at_fifty_places_is_one_entry_that_counts_them() -> None:
@@ -653,7 +655,7 @@ def test_color_changes_nothing_but_color() -> None:
 
 
 def test_ten_thousand_findings_are_capped_worst_first_and_quick() -> None:
-    many = [finding(n, severity="low", path=f"src/f{n}.py") for n in range(1, 10_000)]
+    many = [finding(n, severity="medium", path=f"src/f{n}.py") for n in range(1, 10_000)]
     many.append(finding(10_000, severity="critical", path="last.py"))
     started = time.process_time()
     text = render_verdict(verdict(verdict="block", findings=tuple(many)))
@@ -661,7 +663,7 @@ def test_ten_thousand_findings_are_capped_worst_first_and_quick() -> None:
     assert text.index("last.py:42") < text.index("src/f1.py:42")
     assert "  src/f1.py:42  `subprocess`" in text
     assert "also at 9,998 more places in 9,998 files: diffcourt show" in text
-    assert "1 critical, 9,999 low" in text.splitlines()[1]
+    assert "1 critical, 9,999 medium" in text.splitlines()[1]
     assert len(text.splitlines()) <= 100
 
 

@@ -26,7 +26,7 @@ from orchestrator.report.formats.markdown import render_markdown
 from orchestrator.report.formats.sarif import render_sarif
 from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.push_kit import UNREAD, Branch, alone, judged, said
-from tests.review.review_kit import change, review, workspace_of
+from tests.review.review_kit import Repo, change, review, workspace_of
 from tests.review.team_kit import facts, scores
 from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply, tool_call_reply
 
@@ -134,6 +134,9 @@ EARLIER = replace(ONE, start_line=4, end_line=4)
 SAYING = replace(
     PLACE, start_line=2, end_line=2, evidence=Evidence("# query is escaped by handler", ())
 )
+WANTED = replace(PLACE, id="F9", severity="medium", category="qa")
+ASKS = {"file": "notes.md", "quote": "handler escapes each query before evaluate"}
+NO_WISH = "is not 3 words of author_says, or of lines that the change adds to a test or document"
 REMOVED = replace(PLACE, start_line=2, end_line=2, evidence=Evidence("return 0", (), "base"))
 ASKED = {
     "F1": PLACE,
@@ -144,6 +147,7 @@ ASKED = {
     "F6": UNGUARDED,
     "F7": REMOVED,
     "F8": EARLIER,
+    "F9": WANTED,
     "F10": SAYING,
 }
 ALONE = "quote what leads to it, or say in one_place why that is enough"
@@ -205,6 +209,13 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         ),
         (verdict_on("F1", "stopped", STOPS), ""),
         (verdict_on("F1", "stopped", {"file": "guard.py", "quote": "LIMIT = 3"}), "its quotations share no name with the claim's place; quote what stops it there"),
+        # Whoever wants it, it is critical and of security.
+        (verdict_on("F1", "intended", ASKS), "what F1 says has to be weighed, whoever wants it"),
+        (verdict_on("F9", "intended", ASKS), ""),
+        (verdict_on("F9", "intended", {**ASKS, "quote": "handler escapes"}), f"its quotation of notes.md {NO_WISH}"),
+        (verdict_on("F9", "intended", HARM), f"its quotation of shop.py {NO_WISH}"),
+        (verdict_on("F9", "intended", {"file": "guard.py", "quote": "# query is escaped\n# by handler"}), f"its quotation of guard.py {NO_WISH}"),
+        (verdict_on("F9", "intended", {"file": "author_says", "quote": "return 1 from now on"}), f"its quotation of author_says {NO_WISH}"),
         (verdict_on("F1", "refuted"), "it quotes no code"),
         (verdict_on("F1", "refuted", HARM), "it quotes only the claim's own lines; quote what stops F1"),
         (verdict_on("F1", "refuted", {"file": "guard.py", "quote": "LIMIT = 3"}), "its quotations share no name with the claim's place; quote what stops it there"),
@@ -377,6 +388,32 @@ async def test_a_true_claim_that_other_code_stops_today_stays_at_low(tmp_path: P
     assert describe_support(found) == "limited by the verifier"
     assert not found.objections  # it says that the claim is true
     assert "contradict" not in str(verdict.stop.uncertain)
+
+
+async def test_what_the_change_asks_for_stays_at_low_with_the_words_that_ask_for_it(
+    tmp_path: Path,
+) -> None:
+    wish = {"file": "author_says", "quote": "Evaluate each query"}
+
+    def answers(request: Request) -> Response:
+        (commits,) = facts(request)["author_says"].values()
+        assert commits.endswith(wish["quote"])
+        return text_reply(
+            json.dumps(
+                {"verdicts": [verdict_on(facts(request)["claims"][0]["id"], "intended", wish)]}
+            )
+        )
+
+    claim = claimed(severity="medium", category="qa")
+    model = ScriptedModel({"generalist": [said(claim)], "verifier": [answers]})
+    repo = Repo(tmp_path)
+    repo.commit(BASE, "Start")
+    repo.commit(HEAD, wish["quote"])
+    found = only(await review(repo, model, adjust=alone, verifier=True))
+    model.finish()
+    assert (found.support, found.severity, found.lowered_from) == ("claimed", "low", "medium")
+    (limit,) = found.remarks
+    assert (limit.action, limit.evidence) == ("limits", ("author_says: Evaluate each query",))
 
 
 @pytest.mark.attack("push that removes what stops a finding")

@@ -282,14 +282,9 @@ async def _show_diff(state: ReviewState, diffs: Mapping[str, NumberedFileDiff]) 
 
 async def _author_says(state: ReviewState) -> list[str]:
     """Title, description and commits, each line marked so that it cannot imitate our text."""
-    change = state.given.workspace.change
-    parts = {"Title": change.title, "Description": change.description}
-    if change.has_tree:
-        parts["Commits, newest first"] = await history.change_log(change)
     return [
         line
-        for name, text in parts.items()
-        if text
+        for name, text in (await history.author_says(state.given.workspace.change)).items()
         for line in (f"{name}:", *(f"  | {line}" for line in text.splitlines()))
     ]
 

@@ -1,7 +1,7 @@
 """The verifier: an agent that did not make a claim, and confirms or refutes it by quotations.
 
-It has one request for all claims. It is shown place, claim and code, and not the finder's argument,
-confidence, severity or name. Code decides what its verdicts are worth.
+It has one request for all claims. It is shown place, claim, code and what the author says, and not
+the finder's argument, confidence, severity or name. Code decides what its verdicts are worth.
 """
 
 import re
@@ -28,11 +28,13 @@ from orchestrator.code_review.agents.names_across_files import TELLING
 from orchestrator.code_review.agents.participants import has_verifier, named_vendors
 from orchestrator.code_review.agents.prover import LINES_AROUND
 from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.change.history import author_says
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL, shorten
 from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.finding_context import find_block
 from orchestrator.code_review.findings.located_findings import Verification
 from orchestrator.code_review.findings.verification import (
+    AUTHOR_SAYS,
     as_evidence,
     check_verdicts,
     telling_names,
@@ -145,6 +147,8 @@ async def _blocks(state: ReviewState) -> list[_Block]:
     return found
 
 
+MAX_SAID = 1_500
+"""Characters of each text of the author."""
 _SENTENCE = re.compile(r"(?<=[.!?])(?<!\.\.)(?<!e\.g\.)(?<!i\.e\.)\s(?![a-z])")
 
 
@@ -157,9 +161,11 @@ async def verify_findings(state: ReviewState) -> None:
     spec = choose_verifier(state, {name for finding in due for name in finding.reported_by})
     ran, numbers = number_runs(due)
     claims = [_shown(finding) | numbers[finding.id] for finding in due]
+    said = await author_says(state.given.workspace.change)
+    facts = {AUTHOR_SAYS: {name: shorten(text, MAX_SAID) for name, text in said.items()}}
     seen = await choose_looked_up(state, due, LINES_AROUND)
     result = await ask_about(
-        state, spec, "verify", due, LINES_AROUND, seen, claims=claims, runs=ran
+        state, spec, "verify", due, LINES_AROUND, seen, claims=claims, runs=ran, **facts
     )
     state.verifier_note = ""
     if result.status != "ok":

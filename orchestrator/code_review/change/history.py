@@ -97,6 +97,18 @@ async def change_log(change: Change, limit: int = 20) -> str:
     return "\n\n".join(entry.strip()[:_MESSAGE_AT_MOST] for entry in entries if entry.strip())
 
 
+async def author_says(change: Change) -> dict[str, str]:
+    """Title, description and commits of a change, by what they are; without what is not known.
+
+    Raises:
+        InputError: its history cannot be read.
+    """
+    parts = {"Title": change.title, "Description": change.description}
+    if change.has_tree:
+        parts["Commits, newest first"] = await change_log(change)
+    return {name: text for name, text in parts.items() if text}
+
+
 async def count_fixes(change: Change) -> int:
     """How many of base's newest commits fixed the changed file that was fixed most often.
 

@@ -27,7 +27,10 @@ _ACTIONS: Mapping[str, Literal["confirms", "cannot tell of", "limits"]] = {
     "confirmed": "confirms",
     "cannot_tell": "cannot tell of",
     "stopped": "limits",
+    "intended": "limits",
 }
+
+_LIMITS = {verdict for verdict, action in _ACTIONS.items() if action == "limits"}
 
 
 def build_finding(
@@ -95,8 +98,8 @@ def build_finding(
 def _lowered(
     merged: MergedFinding, severity: Severity, support: Support
 ) -> tuple[Severity, Support, Severity | None]:
-    """Its severity and support, and from which severity it was lowered; low where it is stopped."""
-    if support == "refuted" and "stopped" in {one.verdict for one in verifications(merged)}:
+    """Its severity and support, and from which severity it was lowered: to low where limited."""
+    if support == "refuted" and _LIMITS & {one.verdict for one in verifications(merged)}:
         return "low", "claimed", severity
     return severity, support, merged.finding.lowered_from if severity == "info" else None
 
@@ -216,7 +219,7 @@ def _support(
     confirmed_by = tuple(sorted((names | before | verifier) - {author.reporter}))
     if proved or verifier:
         return "proven" if proved else "verified", confirmed_by
-    if verdicts and {*verdicts} <= {"refuted", "older", "stopped"}:
+    if verdicts and {*verdicts} <= {"refuted", "older", *_LIMITS}:
         return "refuted", confirmed_by
     analyzers = {report.reporter for report in as_severe if report.from_analyzer}
     reporters = {author.reporter, *confirmed_by}

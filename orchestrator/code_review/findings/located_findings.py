@@ -127,7 +127,7 @@ class Verification(Struct, frozen=True):
         duplicate_of: fingerprint of the finding that it repeats; empty: none.
     """
 
-    verdict: Literal["confirmed", "stopped", "refuted", "older", "cannot_tell"]
+    verdict: Literal["confirmed", "stopped", "intended", "refuted", "older", "cannot_tell"]
     reason: str
     severity: Severity
     evidence: tuple[str, ...] = ()

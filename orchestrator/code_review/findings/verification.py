@@ -2,7 +2,8 @@
 
 A confirmation quotes the finding's own place, and another one that shares a name with it or lies in
 a function that it calls. A refutation quotes other code, connected in the same way or of the same
-function. Comments, and prose about code, show nothing.
+function. Comments, and prose about code, show nothing; but what the author says, and tests and
+documents of the change, show what is intended.
 """
 
 import re
@@ -14,10 +15,12 @@ from keyword import kwlist
 from msgspec import Struct
 from msgspec.structs import replace
 
-from diffchecks.path_kinds import is_code
+from diffchecks.path_kinds import is_code, is_test
+from orchestrator.catalog.shared_literals import SEVERE
 from orchestrator.code_review.agent_report_contracts import ClaimVerdict, QuotedCode, VerifierReport
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.history import author_says
 from orchestrator.code_review.findings.citations import MAX_SHOWN_QUOTE, changed_lines, read_lines
 from orchestrator.code_review.findings.evidence_from_journal import has_printed
 from orchestrator.code_review.findings.finding_context import (
@@ -34,6 +37,10 @@ from orchestrator.data_directories import read_table
 
 MAX_LINES = 20
 """Of one quotation; a vague range shows nothing."""
+MIN_ASKING = 3
+"""Words of a quotation that asks for what a claim says."""
+AUTHOR_SAYS = "author_says"
+"""The file of a quotation of the change's title, description or commits; the fact of that name."""
 MAX_CALLS = 200
 """Lines that name a claim's function, and whose own functions count as callers."""
 
@@ -146,7 +153,7 @@ def _opposite(given: ClaimVerdict, by_claim: Mapping[str, Sequence[ClaimVerdict]
         for other in others:
             linked = other.finding == given.duplicate_of or other.duplicate_of == given.finding
             both = {given.verdict, other.verdict}
-            if linked and "confirmed" in both and both & {"stopped", "refuted", "older"}:
+            if linked and "confirmed" in both and both - {"confirmed", "cannot_tell"}:
                 return f"it is {given.verdict}, and {other.finding}, the same, {other.verdict}"
     return ""
 
@@ -173,6 +180,8 @@ async def _faults(
     given = replace(given, quotes=quotes, one_place=given.one_place or ran)
     if not given.quotes:
         return [*found, "it quotes no code"]
+    if given.verdict == "intended":
+        return [*found, *await _not_intended(workspace, given.quotes, claim)]
     older = given.verdict == "older"
     located = [await _locate(workspace, quoted, claim, older) for quoted in given.quotes]
     quotes = [one for one in located if isinstance(one, _Code)]
@@ -226,6 +235,33 @@ def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) ->
     if place.connects(others) or any(one.is_in(place.block) for one in others):
         return ""
     return "its quotations share no name with the claim's place; quote what stops it there"
+
+
+async def _not_intended(
+    workspace: ReviewWorkspace, quotes: Sequence[QuotedCode], claim: Finding
+) -> list[str]:
+    """Why quotations do not show that the change asks for what a claim says.
+
+    Authors of a hostile change can ask for any harm, so severe claims and those of security stay.
+    """
+    grave = claim.category == "security" or claim.cwe or claim.severity in SEVERE
+    found = [f"what {claim.id} says has to be weighed, whoever wants it"] if grave else []
+    for one in quotes:
+        if one.file == AUTHOR_SAYS:
+            lines = "\n".join((await author_says(workspace.change)).values()).splitlines()
+            asks = bool(find_quote(lines, one.quote))
+        else:
+            path = await workspace.known_path(one.file)
+            added = changed_lines(workspace, "head", path)
+            places = find_quote(await read_lines(workspace, "head", path), one.quote)
+            asks = any(added.issuperset(range(first, last + 1)) for first, last in places)
+            asks &= is_test(path) or bool(_PROSE.fullmatch(path))
+        if not asks or len(one.quote.split()) < MIN_ASKING:
+            found.append(
+                f"its quotation of {one.file} is not {MIN_ASKING} words of {AUTHOR_SAYS}, or of "
+                "lines that the change adds to a test or document"
+            )
+    return found
 
 
 async def _not_in_base(
