@@ -19,11 +19,21 @@ class CiSystem(Struct, frozen=True):
         name: what its makers call it.
         markers: environment variable → regular expression of its whole value; all must match.
         user: the variable that names who started a job; empty without one.
+        request: the variable of the pull request, the expression of its value, and its name.
+        branch: the variable of the branch; empty without one.
     """
 
     name: str
     markers: Mapping[str, str]
     user: str = ""
+    request: tuple[str, str, str] = ("", "", "")
+    branch: str = ""
+
+    def name_request(self, environment: Mapping[str, str]) -> str:
+        """The pull request of a job, such as ``pull/7``; empty without one."""
+        variable, value, name = self.request
+        found = re.fullmatch(value, environment.get(variable, ""))
+        return found.expand(name) if found and variable else ""
 
 
 CI_SYSTEMS = tuple(

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from orchestrator.app.runs.verdict_files import read_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import DAMAGE, ReviewOptions
 from orchestrator.catalog.shared_literals import HOST
+from orchestrator.ci_systems import find_ci_system
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.carried_findings import (
     NOTHING_HANDED_OVER,
@@ -22,15 +23,17 @@ from orchestrator.code_review.findings.carried_findings import (
 )
 from orchestrator.code_review.findings.previous_review import RememberedReview, remember_review
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.stores.sql_store import RunStore
 
 KEY = "intake/previous"
 NAME_KEY = "intake/change-name"
-LATEST_RUNS = 50
-"""Runs among which the previous review is looked for."""
+UNNAMED = (
+    "HEAD is detached, so what earlier reviews of this change found is not taken over; name the "
+    "branch, or the verdict of one with --previous"
+)
 
-_PULL_REQUEST = re.compile(r"refs/(pull/\d+)/\w+")
 _OBJECT_ID = re.compile(r"[0-9a-f]{7,64}")
 _BRANCH = re.compile(r"ref: refs/heads/([^\n]+)\n?")
 
@@ -65,12 +68,11 @@ async def find_previous(
     async def perform() -> EffectResult:
         name = await anyio.to_thread.run_sync(name_change, options, change, environment)
         if options.previous is not None:
-            verdict = await anyio.to_thread.run_sync(read_verdict, Path(options.previous))
-            return EffectResult(to_builtins(await know_change(name, verdict, change)))
-        by_host = options.provider == HOST
-        found = await _look_up(store, name, change.head, by_host) if name else None
-        known = KnownChange(name) if found is None else await know_change(name, found, change)
-        return EffectResult(to_builtins(known))
+            found = [await anyio.to_thread.run_sync(read_verdict, Path(options.previous))]
+        else:
+            by_host = options.provider == HOST
+            found = await _look_up(store, name, change.head, by_host) if name else []
+        return EffectResult(to_builtins(await know_change(name, found, change)))
 
     # Not durable: after a crash, another search finds the same or a newer review.
     recorded: Any = await journal.effect(KEY, {"file": options.previous}, perform, durable=False)
@@ -91,47 +93,46 @@ def noted_hand_over(journal: Journal) -> HandedOver:
     return NOTHING_HANDED_OVER if recorded is None else convert(recorded, KnownChange).handed_over
 
 
-async def know_change(name: str, verdict: Verdict, change: Change) -> KnownChange:
-    """What a run knows about its change from an earlier verdict.
+async def know_change(name: str, earlier: Sequence[Verdict], change: Change) -> KnownChange:
+    """What a run knows about its change from earlier verdicts, the newest of which hands over.
 
-    A repeated job finds its own verdict, which is not of an earlier push, and takes over the same
-    as the first time.
+    A repeated job finds its own verdict. That is of no earlier push, but a model that forgets what
+    it found on the same head does not undo it.
     """
-    same = verdict.change.head == change.head
-    previous = None if same else remember_review(verdict)
-    return KnownChange(name, previous, await hand_over(verdict, change))
+    pushes = (one for one in earlier if one.change.head != change.head)
+    previous = next(map(remember_review, pushes), None)
+    handed = await hand_over(earlier[0], change) if earlier else NOTHING_HANDED_OVER
+    return KnownChange(name, previous, handed)
 
 
-async def _look_up(store: RunStore, name: str, head: str, by_host: bool) -> Verdict | None:
-    """The newest finished review of a change with that name and another head.
+async def _look_up(store: RunStore, name: str, head: str, by_host: bool) -> list[Verdict]:
+    """The newest finished reviews of a change with that name, up to one of another head.
 
     One by the model of a coding agent, which may be its author's, settles nothing for others.
     """
-    for run in (await store.runs())[:LATEST_RUNS]:
+    found: list[Verdict] = []
+    for run in await store.runs_with(NAME_KEY, canonical({"name": name})):
         try:
-            noted = await store.find(run.run_id, NAME_KEY)
-            if noted is None or json.loads(noted.body)["name"] != name:
-                continue
-            row = await store.find(run.run_id, VERDICT)
-            if row is None:
-                continue
-            verdict = convert(json.loads(row.body), Verdict)
+            row = await store.find(run, VERDICT)
+            verdict = None if row is None else convert(json.loads(row.body), Verdict)
         except DAMAGE:
             continue  # damaged, or of another version of this program, which has other fields
-        if verdict.change.head != head and (by_host or verdict.provenance.provider != HOST):
-            return verdict
-    return None
+        if verdict and (by_host or verdict.provenance.provider != HOST):
+            found = [*found[:1], verdict]
+            if verdict.change.head != head:
+                break
+    return found
 
 
 def name_change(options: ReviewOptions, change: Change, environment: Mapping[str, str]) -> str:
     """The pull request of the CI's variables, else the branch under review, else empty.
 
+    Of a detached HEAD, it is the branch of the CI's variables.
     What is not committed yet is another change than the branch's commits.
     """
-    if found := _PULL_REQUEST.fullmatch(environment.get("GITHUB_REF", "")):
-        return found[1]
-    if number := environment.get("CI_MERGE_REQUEST_IID"):
-        return f"merge_request/{number}"
+    system = find_ci_system(environment)
+    if system and (request := system.name_request(environment)):
+        return request
     if options.diff is not None:
         return ""
     if options.head not in {None, "HEAD"}:
@@ -141,7 +142,8 @@ def name_change(options: ReviewOptions, change: Change, environment: Mapping[str
         text = read_safely(Path(change.git_dir), "HEAD").decode()
     except (OSError, UnicodeDecodeError):
         return ""
-    branch = _BRANCH.fullmatch(text)
+    found = _BRANCH.fullmatch(text)
+    branch = found[1] if found else environment.get(system.branch if system else "", "")
     uncommitted = (options.worktree or options.staged) and options.base is None
     part = "uncommitted" if uncommitted else "branch"
-    return f"{part}/{branch[1]}" if branch else ""
+    return f"{part}/{branch.removeprefix('refs/heads/')}" if branch else ""

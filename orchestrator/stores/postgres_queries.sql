@@ -12,6 +12,12 @@ WHERE run = %(run)s AND seq > %(after)s ORDER BY seq
 SELECT seq, kind, key, at, body, hash FROM diffcourt_journal
 WHERE run = %(run)s AND key = %(key)s ORDER BY seq DESC LIMIT 1
 
+-- name: runs_with
+SELECT run FROM diffcourt_runs WHERE repository = %(repository)s AND %(body)s = (
+    SELECT body FROM diffcourt_journal
+    WHERE diffcourt_journal.run = diffcourt_runs.run AND key = %(key)s ORDER BY seq LIMIT 1
+) ORDER BY started DESC, run DESC
+
 -- name: lease
 SELECT holder, (extract(epoch FROM lease_until) - extract(epoch FROM clock_timestamp()))::float8, fence
 FROM diffcourt_runs WHERE run = %(run)s AND repository = %(repository)s FOR UPDATE

@@ -198,6 +198,11 @@ class RunStore(ABC):
         return _make_row(*found[0]) if found else None
 
     @in_thread
+    def runs_with(self, key: str, body: bytes) -> list[str]:
+        """The ids of the runs whose first row under a key has this body, newest first."""
+        return [run for (run,) in self._select("runs_with", key=key, body=body)]
+
+    @in_thread
     def release(self, run_id: str, fence: int) -> None:
         """Let others write."""
         self._execute("release", run=run_id, fence=fence)

@@ -15,6 +15,13 @@ SELECT place & 0xffffffff, kind, key, at, body, hash FROM runs JOIN journal
 ON place BETWEEN number << 32 AND number << 32 | 0xffffffff WHERE run = :run
 AND key = :key ORDER BY place DESC LIMIT 1
 
+-- name: runs_with
+-- A run has its first row under such a key near its beginning, where the search ends.
+SELECT run FROM runs WHERE :body = (
+    SELECT body FROM journal WHERE place BETWEEN number << 32 AND number << 32 | 0xffffffff
+    AND key = :key ORDER BY place LIMIT 1
+) ORDER BY started DESC, run DESC
+
 -- name: lease
 SELECT holder, lease_until - :now, fence FROM runs WHERE run = :run
 

@@ -7,6 +7,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 from msgspec import to_builtins
 
+from orchestrator.app.previous_reviews import UNNAMED
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.app.runs.stored_runs import list_runs
 from orchestrator.code_review.verdict.model import Verdict
@@ -74,6 +75,18 @@ def test_the_store_and_a_file_carry_over_the_same_to_the_same_digest(
     alone = review(portal, monkeypatch, repo, silent())
     assert carried(alone) == []
     assert alone.digest != second.digest
+    assert [UNNAMED in one.change.notes for one in (second, named, alone)] == [False, False, True]
+
+
+def test_a_repeated_job_on_the_same_head_keeps_what_the_first_one_found(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Repo
+) -> None:
+    review(portal, monkeypatch, repo, reports(summary="One.", findings=[CLAIM]))
+    again = review(portal, monkeypatch, repo, silent())
+    assert (again.previous, len(carried(again))) == (None, 1)
+    repo.commit({"new.py": "Y = 2\n"})
+    later = run_review(asked(repo.path, "offline", base="main"), ignore_event)
+    assert carried(later) == [("strip takes a string", "open")]
 
 
 def test_a_resumed_run_has_what_was_handed_to_it_though_the_file_is_gone(

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.policy_sources import read_base_layers, read_layers
-from orchestrator.app.previous_reviews import KnownChange, know_change
+from orchestrator.app.previous_reviews import know_change
 from orchestrator.app.runs.forking import dropped_findings
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
@@ -174,7 +174,7 @@ async def review(
         layers.extend(await read_base_layers(objects, commit))
 
     found = await from_refs(repo.path, base, "HEAD", read_policy_layers)
-    known = await know_change("", previous, found) if previous else KnownChange()
+    known = await know_change("", [previous] if previous else [], found)
     clock = SystemClock()
     if store is None:
         store = MemoryStore(clock)

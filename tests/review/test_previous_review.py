@@ -1,7 +1,9 @@
 """What a review says of the previous one of the same change: new, open, reopened, fixed."""
 
+import time
 from pathlib import Path
 
+import anyio
 import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -9,7 +11,7 @@ from msgspec.structs import replace
 from orchestrator.app import previous_reviews
 from orchestrator.app.previous_reviews import name_change
 from orchestrator.app.run_review import run_review
-from orchestrator.app.runs import stored_runs
+from orchestrator.app.runs import state_directory, stored_runs
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.assemble_verdict import digest_of
 from orchestrator.code_review.change.types import Change
@@ -17,8 +19,10 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import InputError
 from orchestrator.report.terminal_escaping import as_json
 from orchestrator.report.verdict_text import describe_since_previous, render_verdict
+from orchestrator.stores.sql_store import RunStore
 from tests.review.review_kit import Repo
 
+ACTIONS = {"CI": "true", "GITHUB_ACTIONS": "true"}
 CALL = "    subprocess.run(x, shell=True)\n"
 SHELL = f"import subprocess\n\n\ndef run(x):\n{CALL}"
 RULE = "security.subprocess-shell"
@@ -175,6 +179,18 @@ def test_a_withheld_finding_is_fixed_only_when_its_file_was_looked_at(repo: Repo
     assert "security.password-literal" in [one.rule for one in second.previous.fixed]
 
 
+def test_reviews_of_other_branches_do_not_hide_the_previous_one(repo: Repo) -> None:
+    async def fill(store: RunStore) -> None:
+        for number in range(60):
+            await store.create(f"other-{number}", time.time() + number, {})
+
+    review(repo)
+    with state_directory.open_store(repo.path) as store:
+        anyio.run(fill, store)
+    repo.commit({"app.py": SHELL + "X = 1\n"})
+    assert states(review(repo)) == [(RULE, "open")]
+
+
 def test_another_branch_is_another_change(repo: Repo) -> None:
     review(repo)
     repo.git("checkout", "-q", "-b", "other")
@@ -199,9 +215,10 @@ def test_a_verdict_that_a_person_names_is_compared_with(repo: Repo, tmp_path: Pa
 @pytest.mark.parametrize(
     ("environment", "given", "name"),
     [
-        ({"GITHUB_REF": "refs/pull/12/merge"}, {}, "pull/12"),
-        ({"CI_MERGE_REQUEST_IID": "7"}, {}, "merge_request/7"),
-        ({"GITHUB_REF": "refs/heads/main"}, {}, "branch/feature"),
+        ({**ACTIONS, "GITHUB_REF": "refs/pull/12/merge"}, {}, "pull/12"),
+        ({"CI": "true", "GITLAB_CI": "true", "CI_MERGE_REQUEST_IID": "7"}, {}, "merge_request/7"),
+        ({**ACTIONS, "GITHUB_REF": "refs/heads/main"}, {}, "branch/feature"),
+        ({"CI": "true", "TRAVIS": "true", "TRAVIS_PULL_REQUEST": "false"}, {}, "branch/feature"),
         ({}, {"head": "HEAD"}, "branch/feature"),
         ({}, {"head": "origin/fix"}, "branch/fix"),
         ({}, {"head": "0123456789abcdef"}, ""),
@@ -215,3 +232,23 @@ def test_a_change_has_the_name_of_its_pull_request_or_branch(
 ) -> None:
     change = Change(base="", head="", base_tree="", head_tree="", git_dir=str(repo.path / ".git"))
     assert name_change(ReviewOptions(**given), change, environment) == name  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("environment", "name"),
+    [
+        ({}, ""),
+        ({"BRANCH_NAME": "topic"}, ""),  # not in a job of Jenkins
+        ({"CI": "true", "BUILD_TAG": "jenkins-7", "BRANCH_NAME": "topic"}, "branch/topic"),
+        ({"TF_BUILD": "True", "BUILD_SOURCEBRANCH": "refs/heads/topic"}, "branch/topic"),
+        ({"TF_BUILD": "True", "SYSTEM_PULLREQUEST_PULLREQUESTID": "7"}, "pull/7"),
+        ({"CI": "true", "CIRCLECI": "true", "CIRCLE_PULL_REQUEST": "https://x.example/pull/7"}, "pull/7"),
+        ({"CI": "true", "GITLAB_CI": "true", "CI_COMMIT_REF_NAME": "topic"}, "branch/topic"),
+    ],
+)  # fmt: skip
+def test_a_detached_head_has_the_name_that_the_job_gives(
+    environment: dict[str, str], name: str, repo: Repo
+) -> None:
+    repo.git("checkout", "-q", "--detach")
+    change = Change(base="", head="", base_tree="", head_tree="", git_dir=str(repo.path / ".git"))
+    assert name_change(ReviewOptions(), change, environment) == name

@@ -86,6 +86,20 @@ async def test_the_newest_row_under_a_key_is_found_without_the_others(store: Run
     assert await store.find("other", "k1") is None
 
 
+async def test_runs_are_found_by_the_first_row_under_a_key_newest_first(store: RunStore) -> None:
+    row = rows(1)[0]
+    other = Row(1, "note", "k1", row.at, b"{}", row.hash)
+    for name, started, known in (
+        ("a", 1.0, [row]),
+        ("b", 3.0, [other]),
+        ("c", 2.0, [row]),
+        ("d", 4.0, []),
+    ):
+        await store.restore(RunMeta(name, started, {}), known)
+    assert await store.runs_with("k1", row.body) == ["c", "a"]
+    assert await store.runs_with("k2", row.body) == []
+
+
 def _rest(row: Row) -> tuple[float, bytes, str]:
     return row.at, row.body, row.hash
 

@@ -78,7 +78,7 @@ NOTHING_HANDED_OVER = HandedOver()
 async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
     """What the next review of the same change takes over from a review.
 
-    A repeated review of the same head takes over the same as this one did.
+    A repeated review of the same head does not settle what that review read.
     """
     same_head = verdict.change.head == change.head
     claims = [
@@ -88,7 +88,6 @@ async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
         # A test of theirs may show what only agents report.
         and (finding.support != "proven" or any(proof.is_reproduced for proof in finding.proofs))
         and finding.reported_by
-        and (finding.carried_over or not same_head)
     ]
     before = verdict.previous.passed if verdict.previous else None
     passed = before if same_head else passed_review(verdict)
