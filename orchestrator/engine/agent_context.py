@@ -9,6 +9,7 @@ compaction of a full window changes earlier messages, and the journal records it
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from math import inf
 from typing import Literal
 
 from msgspec import Struct, convert, to_builtins
@@ -171,9 +172,10 @@ class Context:
         else:
             self.add_texts(("brief", brief))
 
-    def request(self) -> Request:
-        """The next request to the model."""
-        return replace(self._standing, messages=tuple(self.messages))
+    def request(self, results: Sequence[ToolResult] = ()) -> Request:
+        """The next request to the model, with results that are yet to be appended."""
+        more = (Message("user", tuple(results)),) if results else ()
+        return replace(self._standing, messages=(*self.messages, *more))
 
     def asked(self) -> Json:
         """The request as the journal records it: each part by its digest.
@@ -213,25 +215,28 @@ class Context:
             texts.append(("last_turn", LAST_TURN.format(why=last_turn)))
         self.add_texts(*texts, results=results)
 
-    def make_room(self, model: Model, turn: Key) -> None:
-        """Compact the conversation if it exceeds the window, and note that in the journal.
+    def make_room(self, model: Model, turn: Key, affords: Callable[[Request], bool]) -> None:
+        """Compact the conversation if it exceeds window or budget, and note that in the journal.
 
         A recorded compaction is applied as it was, so that a replayed turn has an equal request.
 
         Raises:
             ModelError: what must not be left out does not fit the window.
         """
-        if self._window is None:
-            return
-        room = self._window - self._standing.max_tokens
+        room = inf if self._window is None else self._window - self._standing.max_tokens
         known = self._journal.noted(turn.at("left_out"))
         if known is not None:
             self._leave_out(convert(known, Omission))
-        elif not self._journal.recorded(turn.at("model")) and not self._fits(model, room):
+        elif not self._journal.recorded(turn.at("model")) and not (
+            self._fits(model, room) and affords(self.request())
+        ):
             omission = smallest_omission(
                 self.messages,
                 self._nonce,
-                lambda left: self._fits(model, room * TARGET_SHARE, left),
+                lambda left: (
+                    self._fits(model, room * TARGET_SHARE, left)
+                    and affords(replace(self._standing, messages=tuple(left)))
+                ),
             )
             self._leave_out(omission)
             if not self._fits(model, room):

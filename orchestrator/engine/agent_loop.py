@@ -9,6 +9,7 @@ back with its errors at most twice, one that is the same again not even that, an
 contents once. Before turns, tokens, money or time run out, the agent is told to report what it has.
 """
 
+from collections.abc import Sequence
 from math import inf
 from time import monotonic
 from typing import Literal
@@ -26,6 +27,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.loop_detection import LoopDetector
 from orchestrator.engine.model_call_events import reserve_retry
 from orchestrator.engine.observer_events import Event
+from orchestrator.engine.ports import Model
 from orchestrator.engine.report_reading import read_report, text_of
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.tool_registry import validator
@@ -166,7 +168,7 @@ class _Attempt:
 
     async def _next_response(self) -> Response:
         turn, began = self._key.in_turn(self._turn), monotonic()
-        self._context.make_room(self._runtime.model, turn)
+        self._context.make_room(self._runtime.model, turn, self._affords)
         response = await _ask(self._context, self._runtime, turn, self._account)
         self._slowest = max(self._slowest, monotonic() - began)
         self._last_usage = response.usage
@@ -200,24 +202,32 @@ class _Attempt:
             await runtime.journal.flush()
             raise pending[min(pending)]
         results = [ended[position] for position in sorted(ended)]
-        self._context.observed(tool_calls, results, self._why_last())
+        self._context.observed(tool_calls, results, self._why_last(results))
         self._watch.observe(response.blocks, results)
 
-    def _why_last(self) -> str:
+    def _affords(self, request: Request) -> bool:
+        """Whether the budget holds a request with an answer of some length."""
+        try:
+            limit = _longest_answer(self._runtime.model, request, self._account)
+        except GuardRefused:
+            return True  # the call itself is refused, which is on record
+        return limit >= min(MIN_OUTPUT_TOKENS, request.max_tokens)
+
+    def _why_last(self, results: Sequence[ToolResult]) -> str:
         """Why the next turn must be the report, or empty; a recorded reason is reused."""
         journal, turn = self._runtime.journal, self._key.in_turn(self._turn + 1)
         if (known := journal.noted(turn.at("last_turn"))) is not None:
             return str(known["why"])
-        why = "" if journal.recorded(turn.at("model")) else self._what_ends()
+        why = "" if journal.recorded(turn.at("model")) else self._what_ends(results)
         if why:
             journal.note(turn.at("last_turn"), {"why": why})
         return why
 
-    def _what_ends(self) -> str:
+    def _what_ends(self, results: Sequence[ToolResult]) -> str:
         if self._turn + 1 >= self._spec.bounds.turns:
             return "this is your last turn"
         try:
-            worst = self._runtime.model.worst_case(self._context.request())
+            worst = self._runtime.model.worst_case(self._context.request(results))
         except GuardRefused:
             return ""  # the call itself is refused, which is on record
         account, last = self._account, self._last_usage
@@ -277,8 +287,7 @@ async def _ask(context: Context, runtime: AgentRuntime, turn: Key, account: Acco
         try:
             return (request, held), account.reserve(held)
         except BudgetExhausted:
-            tokens, usd = account.left("tokens"), account.left("usd")
-            limit = max_output_that_fits(model, request, tokens, usd)
+            limit = _longest_answer(model, request, account)
             if limit < min(MIN_OUTPUT_TOKENS, request.max_tokens):
                 raise
         # Not part of the recorded request: a resumed run has another amount left.
@@ -303,6 +312,11 @@ async def _ask(context: Context, runtime: AgentRuntime, turn: Key, account: Acco
     event = replace(event, kind="model_finished", at=journal.elapsed())
     runtime.observer(replace(event, data=to_builtins(response.usage)))
     return response
+
+
+def _longest_answer(model: Model, request: Request, account: Account) -> int:
+    """The output limit of a request, in tokens, that the budget holds."""
+    return max_output_that_fits(model, request, account.left("tokens"), account.left("usd"))
 
 
 def _response_to_json(response: Response) -> Json:

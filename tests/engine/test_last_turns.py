@@ -8,7 +8,16 @@ from orchestrator.engine.agent_loop import LoopResult, run_agent
 from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.budget import Account
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.types import Bounds, Json, Request, Response, Text, ToolCall, Usage
+from orchestrator.engine.types import (
+    Bounds,
+    Json,
+    Request,
+    Response,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from orchestrator.errors import ModelError
 from tests.engine.engine_kit import (
     REPORT,
@@ -71,6 +80,27 @@ async def test_an_agent_whose_bounds_end_is_told_to_report(
     assert (result.status, result.report, result.turns) == ("ok", {"answer": 1}, turns)
     assert model.reasons == [*[""] * (turns - 1), model.reasons[-1]]
     assert why in model.reasons[-1]
+
+
+async def test_what_tools_find_last_does_not_cost_an_agent_its_report() -> None:
+    """The last results alone are more than the budget holds, so older ones make room."""
+
+    class Growing(Reporting):
+        def worst_case(self, request: Request) -> Usage:
+            results = [b for m in request.messages for b in m.blocks if isinstance(b, ToolResult)]
+            return Usage(input_tokens=sum(len(one.content) for one in results))
+
+        def reply(self, request: Request, turn: int) -> Response:
+            results = [b for m in request.messages for b in m.blocks if isinstance(b, ToolResult)]
+            self.seen = [one.content for one in results]
+            answer = super().reply(request, turn)
+            call = ToolCall(f"c{turn}", "echo", {"text": str(turn) * 2000})
+            return answer if answer is GOOD else replace(answer, blocks=(call,))
+
+    model = Growing(Usage(input_tokens=100))
+    result = await run(model, Bounds(turns=9), account(tokens=9_000))
+    assert (result.status, result.report, result.turns) == ("ok", {"answer": 1}, 6)
+    assert ["left out, no room" in text for text in model.seen] == [True, *[False] * 4]
 
 
 async def test_an_agent_whose_time_ends_is_told_to_report() -> None:
