@@ -12,7 +12,7 @@ from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.verdict_policy import Waiver
 from orchestrator.code_review.agent_report_contracts import ReviewPlan
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
-from orchestrator.code_review.findings.agent_reports import References
+from orchestrator.code_review.findings.agent_reports import References, most_findings
 from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
 from orchestrator.code_review.findings.evidence_from_journal import (
     BY_CODE,
@@ -304,8 +304,15 @@ class ReviewState:
         shown = {done.number: done.shown for done in self.iterations}
         run_of, settled = partial(find_run, self.journal, self.runtime.executor.nonce), self.settled
         found = References(shown, verified, ids, self.carried, run_of=run_of)
-        found = replace(found, family_of=self.family_of)
+        found = replace(found, family_of=self.family_of, most=self.most_findings)
         return replace(found, why_settled=settled.why_settled) if settled else found
+
+    @property
+    def most_findings(self) -> int:
+        """How many findings above ``info`` an agent may report."""
+        given = self.assignment
+        parts = [share.tokens for share in given.shares] if given else []
+        return most_findings(parts or [given.tokens if given else 0])
 
     def family_of(self, agent: str) -> str:
         """The provider that answered for an agent; the review's own of one that takes no part."""

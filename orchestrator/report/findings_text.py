@@ -67,7 +67,7 @@ def _describe_source(finding: Finding) -> str:
     more = f", {support}" if (support := describe_support(finding)) else ""
     if finding.lowered_from:
         more += f", reported as {finding.lowered_from}"
-        more += ", beyond its author's ten weightiest" if finding.severity == "info" else ""
+        more += ", beyond its author's weightiest" if finding.severity == "info" else ""
     if finding.carried_over:
         more += ", carried over from the previous review"
     source = f"[{', '.join(filter(None, parts))}] by {by or 'unknown'}{confidence}{more}"

@@ -94,7 +94,7 @@ def test_every_agent_begins_with_the_same_bytes(reviewed: Reviewed) -> None:
     assert f"+{LONG.count(chr(10)) - 1} -0" in opening
     assert "return eval(text)" in opening
     # What counts as a finding is said once, to all.
-    said_once = ("what breaks and for whom", "at most ten above `info`", "`because_of`")
+    said_once = ("what breaks and for whom", "at most 10 above `info`", "`because_of`")
     assert [str(requests["qa"].body).count(text) for text in said_once] == [1, 1, 1]
     assert "- batch.cob: added, other, +1 -0, read by no analyzer as code\n" in opening
     assert opening.count("read by no analyzer as code") == 1

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.code_review.agent_report_contracts import SpecialistReport, as_form
-from orchestrator.code_review.findings.agent_reports import References, claim_fingerprint
+from orchestrator.code_review.findings.agent_reports import (
+    References,
+    claim_fingerprint,
+    most_findings,
+)
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work
 from orchestrator.code_review.findings.located_findings import (
     AnalysisResult,
@@ -291,6 +295,9 @@ async def test_titles_details_documentation_and_numbers_have_limits(tmp_path: Pa
     team = works({"qa": {"findings": claims}, "docs": {"findings": docs}})
     async with workspace_of(change(tmp_path, {}, {"app.py": many})) as workspace:
         found = await build_findings(workspace, [], team, lambda tool: (), POLICY)
+        references = References(most=most_findings([20_000, 60_000]))
+        larger = await build_findings(workspace, [], team, lambda tool: (), POLICY, references)
+    assert larger.notes[1, "qa"] == ("10 findings beyond its 20 most severe are shown as info",)
     by_docs = {one.title: one.severity for one in found.findings if one.reported_by == ("docs",)}
     assert by_docs == {"Says what is not so": "medium", "Typo in a comment": "info"}
     by_qa = [one for one in found.findings if one.reported_by == ("qa",)]

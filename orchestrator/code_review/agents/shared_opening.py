@@ -165,7 +165,7 @@ async def _write_opening(
     return "".join(
         [
             PROMPTS["opening"],
-            PROMPTS["reporting"],
+            PROMPTS["reporting"].format(most=state.most_findings),
             PROMPTS["responding"] if "items" in responses else "",
             "\n",
             rules_for_known_lines(state),

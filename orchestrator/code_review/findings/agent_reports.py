@@ -6,6 +6,7 @@ analyzer proved keeps its weight regardless. See docs/decisions/0005.
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
+from math import ceil
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -35,8 +36,8 @@ MAX_DETAIL = 2_000
 """Characters; what is longer is cut, with a mark."""
 LONGEST_WORD = 40
 """Characters; within a longer run without a blank a text is cut anywhere."""
-MAX_WEIGHTY = 10
-"""Findings above info that an agent may report."""
+MAX_WEIGHTY, TOKENS_FOR_THEM = 10, 40_000
+"""Findings above info that an agent may report, for so many tokens of the change that it reads."""
 
 _AS_GIVEN = ("path", "start_line", "end_line", "quote", "because_of", "guideline", "patch", "older")
 _DOCS = re.compile(r"doc(?:s|umentation)?\b")
@@ -110,6 +111,11 @@ OWN_CLAIM = "it is your own finding; somebody else must confirm it"
 NO_REFUTATION = "the repository's guidance says nothing about what code does; cite code or a tool"
 
 
+def most_findings(parts: Iterable[int]) -> int:
+    """How many findings above info an agent may report, by the tokens that each of them reads."""
+    return MAX_WEIGHTY * max(1, ceil(max(parts) / TOKENS_FOR_THEM))
+
+
 class References(Struct, frozen=True):
     """The findings that ids in reports refer to, and what the verifier says of them.
 
@@ -120,6 +126,7 @@ class References(Struct, frozen=True):
         carried: findings of the previous review.
         why_settled: why an earlier review has settled an agent's finding; empty: it has not.
         family_of: agent → the family of the model that answers it; empty: the review's own.
+        most: findings above info that an agent may report.
         run_of: agent and a text → its snippet that printed this; None: none did.
     """
 
@@ -129,6 +136,7 @@ class References(Struct, frozen=True):
     carried: Sequence[FindingReport] = ()
     why_settled: Callable[[LocatedFinding], str] = lambda _: ""
     family_of: Callable[[str], str] = lambda _: ""
+    most: int = MAX_WEIGHTY
     run_of: Callable[[str, str], SnippetRun | None] = lambda *_: None
 
 

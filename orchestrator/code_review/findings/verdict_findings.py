@@ -14,7 +14,6 @@ from diffchecks.rules import CONFIGURED_ANALYZERS, IMPORTED_RESULTS, RuleTable
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import (
-    MAX_WEIGHTY,
     IterationReport,
     References,
     Responses,
@@ -118,7 +117,7 @@ async def build_findings(
     for key in again:
         del responses.withdrawn[key]
     iterations = {report.agent: report.iteration for report in reports}
-    _limit_number(claims, iterations, responses.withdrawn)
+    _limit_number(claims, references.most, iterations, responses.withdrawn)
     merged, known, settled = _merge(workspace, proved, claims, responses, references, policy)
     refused += [*_withdrawn(claims, responses, known), *_settled(settled)]
     objections = judge_disputes(
@@ -357,7 +356,7 @@ async def _place_claim(
 
 
 def _limit_number(
-    claims: _Claims, iterations: Mapping[str, int], withdrawn: Container[tuple[str, str]]
+    claims: _Claims, most: int, iterations: Mapping[str, int], withdrawn: Container[tuple[str, str]]
 ) -> None:
     """Limit the number of an agent's findings: only those that weigh most keep their severity."""
     for agent, iteration in iterations.items():
@@ -369,7 +368,7 @@ def _limit_number(
             and report.finding.severity != "info"
             and (agent, report.finding.fingerprint) not in withdrawn
         ]
-        rest = sorted(mine)[MAX_WEIGHTY:]
+        rest = sorted(mine)[most:]
         for *_, place in rest:
             report = claims.valid[place]
             own = report.finding.severity
@@ -377,7 +376,7 @@ def _limit_number(
             claims.valid[place] = replace(report, finding=lowered)
         if rest:
             claims.notes[iteration, agent] = [
-                f"{len(rest)} findings beyond its {MAX_WEIGHTY} most severe are shown as info"
+                f"{len(rest)} findings beyond its {most} most severe are shown as info"
             ]
 
 
