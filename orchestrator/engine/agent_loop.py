@@ -55,6 +55,9 @@ MAX_REPORT_CORRECTIONS = 2
 MIN_OUTPUT_TOKENS = 256
 """Tokens: an answer that would have to be shorter to fit the budget is not asked for."""
 
+REPORT_TOKENS = 8_000
+"""Tokens that are kept for an agent's report; few have half of it."""
+
 MAX_LISTED_ERRORS = 20
 
 TURNS_TO_KEEP = 2.5
@@ -227,7 +230,9 @@ class _Attempt:
         if self._turn + 1 >= self._spec.bounds.turns:
             return "this is your last turn"
         try:
-            worst = self._runtime.model.worst_case(self._context.request(results))
+            request = self._context.request(results)
+            shorter = replace(request, max_tokens=min(request.max_tokens, REPORT_TOKENS))
+            worst = self._runtime.model.worst_case(shorter)
         except GuardRefused:
             return ""  # the call itself is refused, which is on record
         account, last = self._account, self._last_usage

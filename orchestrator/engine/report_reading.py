@@ -90,7 +90,9 @@ def _choose(
     inner = (each for draft in drafts for each in _objects_in(draft))
     if any(_exceeds(each, report) and not errors_of(each) for each in inner):
         return None, ["it has a longer report between marks of thinking; give one, as JSON only"]
-    return report, errors_of(report)
+    if (errors := errors_of(report)) and not errors_of(listed := _listed(report, contract)):
+        return listed, []
+    return report, errors
 
 
 def text_of(response: Response) -> str:
@@ -196,6 +198,17 @@ def _exceeds(draft: Mapping[str, Json], report: Json) -> bool:
     return isinstance(report, dict) and any(
         len(each) > len(report.get(name) or ()) for name, each in entries.items()
     )
+
+
+def _listed(value: Json, contract: Json) -> Json:
+    """A value with each single entry as a list where the contract has one, as models write it."""
+    if contract.get("type") == "array" and value is not None:
+        entries = value if isinstance(value, list) else [value]
+        return [_listed(each, contract.get("items", {})) for each in entries]
+    if isinstance(value, dict):
+        fields = contract.get("properties", {})
+        return {name: _listed(each, fields.get(name, {})) for name, each in value.items()}
+    return value
 
 
 def _required(contract: Json) -> list[str]:

@@ -118,3 +118,20 @@ def test_a_report_in_hostile_prose_comes_out_whole_or_is_sent_back(
 ) -> None:
     report, errors = read(before + said + after)
     assert errors or report == REPORT
+
+
+@pytest.mark.parametrize(
+    ("given", "read_as"),
+    [
+        ({"findings": "a", "checked": ["a.py"]}, {"findings": ["a"], "checked": ["a.py"]}),
+        (
+            {"findings": [], "checked": [], "gaps": {"path": "a.py", "why": "binary"}},
+            {"findings": [], "checked": [], "gaps": [{"path": "a.py", "why": "binary"}]},
+        ),
+        ({"findings": None, "checked": []}, None),
+        ({"findings": {"a": 1}, "checked": []}, None),
+    ],
+)
+def test_a_single_entry_stands_for_a_list_of_it(given: Json, read_as: Json) -> None:
+    report, errors = read(json.dumps(given))
+    assert (errors == [], report) == (read_as is not None, read_as or given)

@@ -98,10 +98,10 @@ def test_one_agent_reviews_what_it_reads_at_once(
     assert [agent.agent for agent in verdict.agents] == ["generalist"]
     assert len(server.requests) == 1
     found = assigned(verdict)
-    assert (found.pattern, found.auto, found.bound) == ("single", True, 40_000)
+    assert (found.pattern, found.auto, found.bound) == ("single", True, 60_000)
     assert found.reason == (
         f"the diff and the analyzers' findings have {found.tokens} tokens; "
-        "one agent reads up to 40,000 at once"
+        "one agent reads up to 60,000 at once"
     )
     assert [(share.agent, share.paths) for share in found.shares] == [("generalist", ("app.py",))]
     assert found.reason in " ".join(render_verdict(verdict, detail="verbose").split())
@@ -274,7 +274,7 @@ def test_an_estimate_counts_the_agents_that_the_size_needs(tmp_path: Path) -> No
     small = change(tmp_path / "small", {"app.py": "X = 1\n", **POLICY}, {"app.py": "X = 2\n"}).path
     few = estimate_cost(options(small, provider="anthropic"))
     assert [share.agent for share in few.shares] == ["generalist"]
-    assert any("40,000" in note for note in few.notes)
+    assert any("60,000" in note for note in few.notes)
     repo = large(tmp_path / "large", most=5)
     many = estimate_cost(options(repo, provider="anthropic", allow_spending=True))
     names = [share.agent for share in many.shares]

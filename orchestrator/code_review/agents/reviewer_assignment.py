@@ -39,6 +39,9 @@ Diffs = dict[str, NumberedFileDiff]
 CHARACTERS_PER_TOKEN = 3
 """Of a numbered diff, which is denser than prose."""
 
+DIFFS_SHARE = 0.6
+"""Of the longest text that a model is shown, what diffs may take; code and findings follow."""
+
 NOTE = "intake/assignment"
 """Where the decision stands in the journal."""
 
@@ -335,6 +338,9 @@ def fit(state: ReviewState, parts: Mapping[str, NumberedFileDiff]) -> tuple[Diff
     """
     fitting, others = Diffs(), Diffs()
     room = state.assignment.bound * CHARACTERS_PER_TOKEN if state.assignment else 0
+    # A guard would cut what is longer in its middle, and nobody would know what was not read.
+    shown = state.given.catalog.guards.limits.characters
+    room = min(room, int(shown * DIFFS_SHARE))
     has_code = any(kind_of(path) == "code" for path in parts)
     tests = state.given.catalog.effort.test_tokens * CHARACTERS_PER_TOKEN if has_code else room
     for path, part in parts.items():
