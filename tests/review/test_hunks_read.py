@@ -105,6 +105,20 @@ async def test_a_rate_limit_that_kept_an_agent_from_a_file_leaves_a_gap(tmp_path
     assert any("could not look further with glob" in one for one in read.stop.uncertain)
 
 
+async def test_what_a_guard_cuts_out_of_the_opening_is_not_read(tmp_path: Path) -> None:
+    base = {".diffcourt/config/guards.yaml": "limits: {characters: 3000}\n"}
+    head = {"a.py": "".join(NEW)[:1500]}
+    adjust = partial(replace, provider="scripted", judge=False, pattern="single")
+    found = []
+    for number, calls in enumerate(([], [tool_call_reply(("git_diff", {"path": "a.py"}))])):
+        model = ScriptedModel({"generalist": [*calls, reports(summary="Read.")]})
+        repo = change(tmp_path / str(number), base, head)
+        verdict = await review(repo, model, adjust=adjust)
+        assert "left out here" in str(model.requests[0].messages)
+        found.append(verdict.depth.unread_hunks)
+    assert found == [1, 0]
+
+
 async def test_what_a_hunk_only_removes_is_seen_in_base(tmp_path: Path) -> None:
     files = {"a.py": "".join(OLD)}, {"a.py": "".join(OLD[:200] + OLD[210:])}
     page: dict[str, Json] = {"path": "a.py", "start": 195, "end": 215}

@@ -93,6 +93,8 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
         state.runtime, common_tools=tools, contracts=contracts, shown_contracts=shown
     )
     text = await _write_opening(state, findings, diffs, text_only)
+    if len(text) > state.given.catalog.guards.limits.characters:  # a guard cuts it in its middle
+        state.not_in_opening = {**diffs}
     state.runtime = replace(state.runtime, opening=text)
 
 
