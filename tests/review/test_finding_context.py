@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.code_review.findings.finding_context import MAX_BLOCK, find_block
+from orchestrator.code_review.findings.finding_context import MAX_BLOCK, enclosing_names, find_block
 
 PYTHON = """\
 import os
@@ -34,6 +34,18 @@ DOCKER = "FROM a\n\nRUN curl x | sh\nRUN make\n\nCMD a\n"
 METHODS = "class A(B):\n    limit = 1\n\n    def run(self):\n        return 1\n"
 
 
+POINTER = """\
+struct item *find(struct list *all,
+                  int key)
+{
+\tif (!all)
+\t\treturn NULL;
+\tsay("no such method %d", key);
+\treturn NULL;
+}
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "line", "lines", "name"),
     [
@@ -44,6 +56,8 @@ METHODS = "class A(B):\n    limit = 1\n\n    def run(self):\n        return 1\n"
         (GO, 5, (3, 7), "Run"),
         (GO, 9, (9, 9), ""),
         (ALLMAN, 7, (3, 9), "Run"),
+        (POINTER, 5, (1, 8), "find"),
+        (POINTER, 6, (1, 8), "find"),
         (ARROW, 3, (1, 5), "run"),
         (RUBY, 4, (2, 6), "run"),
         (BARE, 3, (2, 4), "run"),
@@ -62,6 +76,10 @@ def test_a_finding_stands_in_its_function_or_between_blank_lines(
 ) -> None:
     block = find_block(text.rstrip("\n").split("\n"), line, line)
     assert ((block.start, block.end), block.name) == (lines, name)
+
+
+def test_a_function_that_returns_a_struct_has_its_own_name() -> None:
+    assert "find" in enclosing_names(POINTER.split("\n"), 5)
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,18 @@ def _find_header(lines: Sequence[str], start: int) -> int | None:
     if _is_header(lines[start - 1]):
         return start
     for first, last in heads(lines, start, start - 1 - MAX_BLOCK):
-        if not _CONTROL.match(lines[first - 1]):
-            signed = lines[last].strip() == "{" and lines[last - 1].rstrip().endswith(")")
-            if signed or _is_header(lines[last - 1]):
-                return first
+        begins = _is_signed(lines, last) or _is_header(lines[last - 1])
+        if begins and not _CONTROL.match(lines[first - 1]):
+            return first
     return None
+
+
+def _is_signed(lines: Sequence[str], number: int) -> bool:
+    """Whether a signature of one or more lines, with the body's brace below, begins at a line."""
+    while number < len(lines) and lines[number - 1].rstrip().endswith(","):
+        number += 1
+    ends, below = lines[number - 1].rstrip().endswith(")"), "".join(lines[number : number + 1])
+    return ends and below.strip() == "{"
 
 
 def heads(lines: Sequence[str], start: int, above: int = 0) -> Iterator[tuple[int, int]]:
@@ -111,7 +118,9 @@ def enclosing_names(lines: Sequence[str], start: int) -> frozenset[str]:
     for text in (lines[first - 1] for first, _ in heads(lines, start)):
         if not _CONTROL.match(text):
             keys = [key for one in _TEXTS["key"].finditer(text) for key in one.groups() if key]
-            found.update(keys or [_defined_name(text)])
+            found.update(keys)
+            if not keys or "(" in text:  # C returns a ``struct x *`` from a function
+                found.add(_defined_name(text))
     return frozenset(found - {""})
 
 
@@ -133,7 +142,7 @@ def _is_header(text: str) -> bool:
         return False
     near = text.rstrip()[-MAX_SCOPE:]
     opens = _TEXTS["opens"].search(near) and not _TYPE.search(near)
-    return bool(opens or _DEFINES.search(text[: 2 * MAX_SCOPE]))
+    return bool(opens or _DEFINES.search(_TEXTS["string"].sub("", text[: 2 * MAX_SCOPE])))
 
 
 def _signature_start(lines: Sequence[str], number: int) -> int:
