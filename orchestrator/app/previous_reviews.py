@@ -8,12 +8,13 @@ from typing import Any
 
 import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
 
 from diffchecks.safe_paths import read_safely
 from orchestrator.app.runs.verdict_files import read_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import DAMAGE, ReviewOptions
-from orchestrator.catalog.shared_literals import HOST
+from orchestrator.catalog.shared_literals import HOST, OFFLINE
 from orchestrator.ci_systems import find_ci_system
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.carried_findings import (
@@ -50,6 +51,12 @@ class KnownChange(Struct, frozen=True):
     name: str = ""
     previous: RememberedReview | None = None
     handed_over: HandedOver = NOTHING_HANDED_OVER
+
+    def note_unnamed(self, change: Change, options: ReviewOptions, provider: str) -> Change:
+        """The change, with a note where agents read it and no earlier review of it can be known."""
+        known = self.name or options.previous is not None or options.diff is not None
+        known = known or provider == OFFLINE
+        return change if known else replace(change, notes=(*change.notes, UNNAMED))
 
 
 async def find_previous(

@@ -29,7 +29,7 @@ from orchestrator.app.mcp.open_server_tools import open_tools
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.notify.channels import notify_of
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
-from orchestrator.app.previous_reviews import UNNAMED, KnownChange, find_previous
+from orchestrator.app.previous_reviews import KnownChange, find_previous
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.review_inputs.copied_inputs import copy_given_files
 from orchestrator.app.runs import state_directory, verdict_recording
@@ -184,18 +184,15 @@ class ReviewSession(Struct, frozen=True):
         async with AsyncExitStack() as opened:
             await opened.enter_async_context(self.pool)
             policy = load_policy(layers, options)
-            given_one = known.name or options.previous is not None or options.diff is not None
-            if not given_one and policy.settings.provider != OFFLINE:
-                change = replace(change, notes=(*change.notes, UNNAMED))
+            change = known.note_unnamed(change, options, policy.settings.provider)
             cache = opened.enter_context(_open_cache(options, top))
-            prices = required_prices(policy, options)
             model = await opened.enter_async_context(
                 open_model(
                     policy.settings,
                     policy.catalog,
                     journal,
                     observer,
-                    required_prices=prices,
+                    required_prices=required_prices(policy, options),
                     host=self.host,
                 )
             )
