@@ -30,7 +30,7 @@ from diffchecks.jobs import DependenciesJob
 
 _RELEASE = re.compile(r"[@#](?:v|release-|version-)?\d+\.\d[\w.+-]*(?=[#&\s]|$)")
 _COMMIT = re.compile(r"[@#=][0-9a-f]{40}\b")
-_CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d")
+_CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d|\d\s*[\])]$")
 
 
 def run(job: DependenciesJob) -> CheckReply:
@@ -168,9 +168,7 @@ def _judge_versions(dependency: Dependency, before: Dependency | None) -> Iterat
 
 
 def _has_ceiling(dependency: Dependency) -> bool:
-    return (
-        bool(dependency.spec) and dependency.spec != "*" and bool(_CEILING.search(dependency.spec))
-    )
+    return _CEILING.search(dependency.spec) is not None
 
 
 def _floats(source: str) -> bool:
@@ -186,4 +184,6 @@ def _line(head: Source, added: Collection[int], text: str, beside: str = "") -> 
     """The line that contains the text: an added one if there is one, with what is beside it."""
     word = re.compile(rf"(?<![\w-]){re.escape(text)}(?![\w-])", re.IGNORECASE)
     lines = [number for number, line in enumerate(head.lines, 1) if word.search(line)]
+    if beside and not set(lines).intersection(added):
+        lines += [number for number in added if beside in head.lines[number - 1]]
     return max(lines, key=lambda n: (n in added, beside in head.lines[n - 1]), default=1)

@@ -10,6 +10,7 @@ from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from diffchecks.check_io import Gap, Source, load_toml, read
@@ -17,6 +18,7 @@ from diffchecks.data_files import read_patterns, read_yaml, vocabulary
 from diffchecks.dependencies import jvm_manifests, package_sources
 from diffchecks.dependencies.lock_file_entries import LockEntry
 from diffchecks.dependencies.package_sources import NOTHING, Dependency, Manifest, manifest
+from diffchecks.file_patterns import matches
 
 _PATTERNS = read_patterns("manifests")
 MEMBERS = ("package.json", "pyproject.toml", "Cargo.toml", "pom.xml", "go.mod")
@@ -244,6 +246,12 @@ def _setup_cfg(text: str) -> Manifest:
     return manifest("PyPI", (one for line in lines if (one := _python(line))))
 
 
+def _by_expression(ecosystem: str, find: str, text: str) -> Manifest:
+    found = re.finditer(find, text, re.MULTILINE)
+    listed = (Dependency(one["name"].lower(), one["name"], one["spec"] or "") for one in found)
+    return manifest(ecosystem, listed)
+
+
 _READERS = {
     "pyproject.toml": _pyproject, "Pipfile": _pipfile, "setup.cfg": _setup_cfg,
     "package.json": _npm, "Cargo.toml": _cargo, "go.mod": _go, "composer.json": _composer,
@@ -260,5 +268,8 @@ def _find_reader(path: str) -> Callable[[str], Manifest] | None:
     name = path.rpartition("/")[2]
     if _PATTERNS["requirements"].fullmatch(path):
         return _requirements
+    for ecosystem, each in read_yaml("manifests.yaml").items():
+        if matches(name, each["files"]):
+            return partial(_by_expression, ecosystem, each["find"])
     kind = "Gemfile" if vocabulary("gemfile").fullmatch(name) else name
     return _READERS.get(kind) or _BY_ENDING.get(next(filter(name.endswith, _BY_ENDING), ""))

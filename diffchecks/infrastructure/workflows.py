@@ -1,11 +1,12 @@
 """Checks of GitHub workflows that zizmor does not have, or that it limits to certain forms."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import read_patterns
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
-from diffchecks.yaml_tree import TreeNode, TreePlace
+from diffchecks.yaml_tree import TreeNode, TreePlace, walk
 
 _PATTERNS = read_patterns("workflows")
 _PRIVILEGED = frozenset(["pull_request_target", "workflow_run"])
@@ -18,9 +19,23 @@ def is_workflow_file(path: str) -> bool:
 
 
 def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject]:
-    """The workflow, in files that GitHub reads as workflows."""
-    if document.kind == "map" and is_workflow_file(path):
-        yield InfrastructureObject(path, "workflow", "", document)
+    """The workflow and the powers of its jobs, in files that GitHub reads as workflows.
+
+    The kind of powers says who else may use them: in jobs that run actions of others by a tag or
+    branch, and in workflows that strangers start.
+    """
+    if document.kind != "map" or not is_workflow_file(path):
+        return
+    yield InfrastructureObject(path, "workflow", "", document)
+    jobs = [job for job, _ in _jobs(document)]
+    shared = [job for job in jobs if job.find("permissions") is None]
+    for node, covered in [(document, shared), *((job, [job]) for job in jobs)]:
+        powers, used = node.find("permissions"), chain.from_iterable(map(walk, covered))
+        if powers is not None and powers.kind == "map":
+            actions = [at.value.text for at in used if at.keys[-1] == "uses"]
+            foreign = any(map(_PATTERNS["foreign"].search, actions))
+            kind = f"powers{' shared' * foreign}{' reachable' * bool(_find_trigger(document))}"
+            yield InfrastructureObject(path, kind, "", powers, ("permissions",))
 
 
 def look(found: InfrastructureObject) -> Iterator[RawFinding]:

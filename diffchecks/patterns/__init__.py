@@ -177,9 +177,9 @@ def _whole_program(source: Source) -> Source:
     path = f"{source.path}.{script}" if script else source.path
     if path.endswith(".bats"):
         return Source(f"{source.path}.sh", _BATS_TEST.sub(rb"\1t() {", source.data))
-    if path.endswith((".php", ".phtml")):
+    if _PATTERNS["php"].search(path):
         return Source(path, extract_php(source.text).encode("utf-8", "surrogateescape"))
-    if source.suffix == ".tf":
+    if source.suffix in {".tf", ".tofu"}:
         text = insert_constants(source.text)
         return Source(path, text.encode("utf-8", "surrogateescape"))
     return Source(path, source.data) if script else source

@@ -14,7 +14,7 @@ from diffchecks.data_files import read_patterns
 from diffchecks.file_patterns import suffix_of
 from diffchecks.path_kinds import is_test
 from diffchecks.programs import TABLES, FileCopies, Linter, is_utf8, one_line
-from diffchecks.script_languages import interpreter
+from diffchecks.script_languages import script_language
 
 SYNTAX = "invalid-syntax"
 UNDEFINED = "F821"
@@ -56,7 +56,7 @@ class Ruff(Linter):
 
             python = extract_notebook_code(data.decode("utf-8", "replace")).python
             return [] if python is None else [python.encode("utf-8", "replace")]
-        if not path.endswith(_SUFFIXES) and not (interpreter(data) or "").startswith("python"):
+        if not path.endswith(_SUFFIXES) and script_language(path, data) != "py":
             return []
         start = data.split(b"\n", 2)[:2]
         if not any(b"coding" in line for line in start) and is_utf8(data):

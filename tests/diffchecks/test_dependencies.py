@@ -23,6 +23,9 @@ CATALOG = '[versions]\nb = "{}"\n[libraries]\na = {{ module = "x.io:a", version.
 WRAPPER = "distributionUrl=https\\://services.gradle.org/distributions/gradle-8.1-bin.zip\ndistributionSha256Sum=aa\n"
 NPM = '{{"lockfileVersion": 3, "packages": {{{}}}}}'
 PIPFILE = '{{"_meta": {{}}, "default": {{{}}}}}'
+TERRAFORM = '{}\n  source  = "x-io/a"\n  version = "{}"\n}}\n'
+NUGET = '<PackageReference Include="A.B" PrivateAssets="all" Version="{}" />\n'
+HELM = "maintainers:\n  - name: b\ndependencies:\n  - name: a\n    repository: https://example.invalid\n    version: '{}'\n"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 # code, file, base, a head that has it, a head that has not
@@ -44,6 +47,13 @@ PAIRS = [
     ("loosened", "pyproject.toml", PROJECT.format('"a>=1,<2"'), PROJECT.format('"a>=1"'), PROJECT.format('"a>=1,<3"')),
     ("loosened", "package.json", PACKAGE.format("", '"a": "^1.2.0"'), PACKAGE.format("", '"a": "*"'), PACKAGE.format("", '"a": "^2.0.0"')),
     ("loosened", "Cargo.toml", CARGO.format('a = "1.2"'), CARGO.format('a = "*"'), CARGO.format('a = "1.3"')),
+    ("loosened", "main.tf", TERRAFORM.format("a = {", "~> 5.1"), TERRAFORM.format("a = {", ">= 5.1"), TERRAFORM.format("a = {", "~> 5.2")),
+    ("loosened", "main.tofu", TERRAFORM.format('module "a" {', "5.1.0"), TERRAFORM.format('module "a" {', "> 5"), TERRAFORM.format('module "a" {', "= 5.2.0")),
+    ("loosened", "a.csproj", NUGET.format("[13.0.1]"), NUGET.format("[13.0,)"), NUGET.format("[13.0.2]")),
+    ("loosened", "Directory.Packages.props", NUGET.format("13.0.1"), NUGET.format("*"), NUGET.format("$(Shared)")),
+    ("loosened", "chart/Chart.yaml", HELM.format("~17.0"), HELM.format(">=17"), HELM.format("18.0.1")),
+    ("loosened", "pubspec.yaml", "dependencies:\n  a: ^1.0.0\n", "dependencies:\n  a: any\n", "dependencies:\n  a: ^2.0.0\n"),
+    ("loosened", "mix.exs", '[{:a, "~> 1.7"}]\n', '[{:a, ">= 1.7.0"}]\n', '[{:a, "~> 1.8"}]\n'),
     ("floating-source", "requirements.txt", "a==1\n", "git+https://example.invalid/a.git@main#egg=a\n", f"git+https://example.invalid/a.git@{COMMIT}#egg=a\n"),
     ("floating-source", "requirements.txt", "a==1\n", "git+https://example.invalid/a.git@release\n", "git+https://example.invalid/a.git@v1.2.0-rc1\n"),
     ("floating-source", "pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a @ git+https://example.invalid/a@main"'), PROJECT.format(f'"a @ git+https://example.invalid/a@{COMMIT}"')),

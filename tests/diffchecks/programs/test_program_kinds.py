@@ -178,18 +178,20 @@ async def test_of_a_notebook_the_python_code_is_examined(export: Export) -> None
     assert "no notebook of format 4" in report.gaps["old.ipynb"]
 
 
-async def test_python_is_recognized_by_the_first_line_where_there_is_no_suffix(
-    export: Export,
-) -> None:
+async def test_python_is_recognized_by_the_first_line_or_by_a_rare_suffix(export: Export) -> None:
     files: dict[str, str | bytes] = {
         "bin/a": "#!/usr/bin/env python3\neval(input())\n",
         "bin/b": "#!/bin/sh\neval(input())\n",
         "bin/c": "eval(input())\n",
         "bin/d": b"\x7fELF\0\xff",
+        "srv/app.wsgi": "\neval(input())\n",
     }
     report = await Ruff({"S307"}).run(export(files), list(files))
-    assert report.examined == {"bin/a"}
-    assert [(found.path, found.line) for found in report.findings] == [("bin/a", 2)]
+    assert report.examined == {"bin/a", "srv/app.wsgi"}
+    assert {(found.path, found.line) for found in report.findings} == {
+        ("bin/a", 2),
+        ("srv/app.wsgi", 2),
+    }
     assert not report.gaps
 
 
