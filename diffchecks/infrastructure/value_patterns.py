@@ -22,6 +22,7 @@ from diffchecks.yaml_tree import TEMPLATED, TreeNode, TreePlace, walk
 
 DocumentKind = Literal["kubernetes", "compose", "gitlab", "workflow", "cloudformation"]
 _NAMED = 60  # maximum characters of a name or value in a message
+_COMMANDS = ("command", "args", "run", "uses")
 _GLOB = re.compile(r"[*?\[]")
 _BLANK = re.compile(r"\s+")
 
@@ -42,8 +43,8 @@ class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         kinds, not_kinds: expression for the whole kind of the object: ``Deployment``,
             ``AWS::S3::Bucket``, ``service`` in Compose, ``values`` of a Helm chart.
         agents: true: only objects that work on the host itself; false: only other objects.
-        command, not_command: expression for the container's whole command, words joined by spaces;
-            the command is empty if not specified.
+        command, not_command: expression for the whole command of the container or step, words
+            joined by spaces; the command is empty if not specified.
         message: the defect, without the place; ``{value}`` is the value.
         example: required for shipped patterns only.
     """
@@ -222,10 +223,10 @@ def match_values(known: KindPatterns, found: InfrastructureObject) -> Iterator[R
 
 
 def _command(place: TreePlace, items: Mapping[int, TreeNode]) -> str:
-    """The command of the container that a value belongs to."""
+    """The command of the container or step that a value belongs to."""
     depths = (n for n in range(len(place.keys), 0, -1) if place.keys[n - 1].startswith("["))
     container = items.get(next(depths, 0))
-    parts = [container.find(key) for key in ("command", "args")] if container is not None else []
+    parts = [container.find(key) for key in _COMMANDS] if container is not None else []
     return " ".join(text.text for part in parts if part is not None for text in part.texts())
 
 
