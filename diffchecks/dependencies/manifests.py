@@ -248,7 +248,7 @@ def _setup_cfg(text: str) -> Manifest:
 
 def _by_expression(ecosystem: str, find: str, text: str) -> Manifest:
     found = re.finditer(find, text, re.MULTILINE)
-    listed = (Dependency(one["name"].lower(), one["name"], one["spec"] or "") for one in found)
+    listed = (Dependency(one["name"], one["name"], one["spec"] or "") for one in found)
     return manifest(ecosystem, listed)
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from itertools import chain
 
 from diffchecks.check_io import NOTE, CheckReply, Gap, Source, read
 from diffchecks.data_files import vocabulary
@@ -9,6 +10,7 @@ from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ProtectionsJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.python.source_definitions import NotParsedError, parse_text
+from diffchecks.removed_controls.forgotten_failures import find_forgotten_failures
 from diffchecks.removed_controls.lost_declarations import (
     GRAMMARS,
     Declarations,
@@ -52,7 +54,7 @@ def run(job: ProtectionsJob) -> CheckReply:
     code = [text for text in texts if matches(text.path, file_names("guarded_code"))]
     findings = list(find_lost_wrapping(code))
     for text in code:
-        findings += find_unsafe_replacements(text)
+        findings += chain(find_unsafe_replacements(text), find_forgotten_failures(text))
     known = {(finding.path, finding.line) for finding in findings}
     lost = [*find_lost_declarations(declaring), *find_lost_settings(texts)]
     findings += (finding for finding in lost if (finding.path, finding.line) not in known)

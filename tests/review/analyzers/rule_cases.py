@@ -268,6 +268,8 @@ OWN: dict[str, Case] = {
     "security.fix-reverted": text("pay.py", UNTIDY, TIDY + "DONE = 1\n", TIDY),
     "security.comparison-timing": text("pay.py", "ok = given == token\n", "ok = hmac.compare_digest(token, given)\n", "ok = hmac.compare_digest(given, token)\n"),
     "security.unsafe-replacement": text("show.py", "os.system(f'show {name}')\n", "subprocess.run(['show', name])\n", "subprocess.run(['show', names])\n"),
+    "security.effect-forgotten": text("pay.go", "_ = KIND.save()\n", "_ = KIND.save()\n", "err := bad.save()\n"),
+    "security.failure-forgotten": text("pay.rs", "let _ = KIND.load();\n", "let _ = KIND.load();\n", "bad.load()?;\n"),
     "security.random-weakened": text("pay.go", "n := draw(Math.random())\n".replace("Math.random()", "rand(9)"), "n := draw(randomBytes(8))\n", "n := draw(randomBytes(9))\n"),
     "security.lookalike-dependency": text("pyproject.toml", project('"a>=1", "requsets>=2"'), project('"a>=1", "requests>=2"'), project('"a>=1"')),
     "security.malicious-dependency": text("requirements.txt", "evil==1\n", "evil==2\n", "evil==0\n"),
