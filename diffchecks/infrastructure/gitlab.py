@@ -3,20 +3,16 @@
 Commands in scripts are checked as shell scripts: see ``patterns/pipeline_commands.py``.
 """
 
-import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import read_patterns, vocabulary
-from diffchecks.infrastructure.shared_checks import find_literal, is_floating
+from diffchecks.infrastructure.shared_checks import find_literal
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.patterns.pipeline_commands import find_commands, is_gitlab_file, jobs
 from diffchecks.yaml_tree import TreeNode, TreePlace
 
 _CHECK = vocabulary("checking_job")
-# Without a certificate directory the daemon listens without TLS.
-_WITHOUT_TLS = read_patterns("without_tls")
-_NEVER = re.compile("(?!)")
 
 # Text by the author of a commit or merge request; a branch name cannot contain a space.
 _PATTERNS = read_patterns("gitlab")
@@ -33,7 +29,6 @@ def look(found: InfrastructureObject) -> Iterator[RawFinding]:
     """Findings at the top level of the configuration and in each job."""
     yield from _includes(found)
     for above, job in jobs(found.root):
-        yield from _images(found, above, job)
         yield from _variables(found, above, job)
         allowed = job.find("allow_failure")
         named = " ".join((*above, job.get_text("stage")))
@@ -63,19 +58,6 @@ def _is_split(line: str) -> bool:
     return False
 
 
-def _images(
-    found: InfrastructureObject, above: tuple[str, ...], job: TreeNode
-) -> Iterator[RawFinding]:
-    image, services = job.find("image"), job.find("services")
-    used = [("image", image)] if image is not None else []
-    used += [("services", item) for item in (services.items if services is not None else ())]
-    for key, node in used:
-        name = node if node.kind == "text" else node.find("name")
-        if name is not None and name.kind == "text" and is_floating(name.text):
-            place = TreePlace((*above, key), name, name)
-            yield found.finding("gitlab-image", "The image has no version of its own", place)
-
-
 def _variables(
     found: InfrastructureObject, above: tuple[str, ...], job: TreeNode
 ) -> Iterator[RawFinding]:
@@ -86,9 +68,6 @@ def _variables(
             continue
         place = TreePlace((*above, "variables", key.text), key, value)
         yield from find_literal(found, "gitlab-variable-secret", key.text, place)
-        if _WITHOUT_TLS.get(key.text, _NEVER).fullmatch(value.text):
-            message = "Anything on the job's network controls the privileged Docker daemon"
-            yield found.finding("gitlab-docker-daemon", message, place)
 
 
 def _includes(found: InfrastructureObject) -> Iterator[RawFinding]:
@@ -101,10 +80,8 @@ def _includes(found: InfrastructureObject) -> Iterator[RawFinding]:
         project, ref = item.find("project"), item.find("ref")
         if address is not None and address.kind == "text":
             place = TreePlace(("include",), address, address)
-            if address.text.startswith("http://"):
-                message = "Anyone on the network path can change the included pipeline"
-                yield found.finding("gitlab-include-plain", message, place)
-            elif moves.search(address.text) and item.find("integrity") is None:
+            plain = address.text.startswith("http://")
+            if not plain and moves.search(address.text) and item.find("integrity") is None:
                 message = "The next push to another repository's branch runs here"
                 yield found.finding("gitlab-include-branch", message, place)
         elif project is not None and (ref is None or _PATTERNS["moving_ref"].fullmatch(ref.text)):

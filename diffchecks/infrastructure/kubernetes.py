@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import read_names
-from diffchecks.infrastructure.shared_checks import find_literal, is_floating
+from diffchecks.infrastructure.shared_checks import find_literal
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.yaml_tree import TreeNode, TreePlace, walk
 
@@ -50,7 +50,6 @@ def look(found: InfrastructureObject) -> Iterator[RawFinding]:
         for place in walk(found.root, found.above):
             if place.value.kind == "map":
                 yield from _host_root(found, place, writable)
-                yield from _container(found, place)
             elif place.value.kind == "list" and place.keys[-1] in {"env", "extraEnv"}:
                 yield from _environment(found, place)
 
@@ -118,16 +117,6 @@ def _writable_volumes(root: TreeNode) -> Mapping[str, bool]:
             read_only = item.get_text("readOnly").lower() == "true"
             found[name] = found.get(name, False) or not read_only
     return found
-
-
-def _container(found: InfrastructureObject, place: TreePlace) -> Iterator[RawFinding]:
-    """A container image without a fixed version."""
-    if len(place.keys) < 2 or place.keys[-2] not in _CONTAINER_LISTS:
-        return
-    image = place.value.find("image")
-    if image is not None and is_floating(image.text):
-        at = TreePlace((*place.keys, "image"), image, image)
-        yield found.finding("k8s-image", "The image has no version of its own", at)
 
 
 def _environment(found: InfrastructureObject, place: TreePlace) -> Iterator[RawFinding]:

@@ -1,6 +1,5 @@
-"""Values that several kinds of documents have: names of images, and literal passwords and keys."""
+"""Values that several kinds of documents have: literal passwords and keys."""
 
-import re
 from collections.abc import Callable, Iterator
 
 from diffchecks.check_io import RawFinding
@@ -9,19 +8,6 @@ from diffchecks.path_kinds import is_illustrative
 from diffchecks.secrets.contexts import find_secret_word, is_password_word
 from diffchecks.secrets.secret_plausibility import is_set, looks_chosen, looks_generated
 from diffchecks.yaml_tree import TEMPLATED, TreePlace
-
-# Substituted later: by a shell, by Helm, or by the build that also pushes the image.
-_FILLED_IN = re.compile(r"[$<{%]|^ko://|REPLACE|PLACEHOLDER|^\W*$", re.IGNORECASE)
-_NAME = re.compile(r"[\w.-]+(?::(?P<tag>[\w.-]+))?(?P<digest>@\S+)?")
-
-
-def is_floating(image: str) -> bool:
-    """Whether an image's name has no digest, and no tag or the tag ``latest``."""
-    name = _NAME.fullmatch(image.strip().rpartition("/")[2])
-    if _FILLED_IN.search(image):
-        return False
-    return bool(name and not name["digest"] and name["tag"] in {None, "latest"})
-
 
 _REFERENCES = ("$", "secret:", "vault:", "projects/", "/run/secrets/")
 
