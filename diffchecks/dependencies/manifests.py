@@ -257,7 +257,7 @@ _READERS = {
     "package.json": _npm, "Cargo.toml": _cargo, "go.mod": _go, "composer.json": _composer,
     "Gemfile": _gemfile, "pom.xml": jvm_manifests.maven,
     "libs.versions.toml": jvm_manifests.version_catalog, ".npmrc": package_sources.npmrc,
-    ".yarnrc": package_sources.npmrc, ".yarnrc.yml": package_sources.yarnrc,
+    ".yarnrc": package_sources.npmrc, ".yarnrc.yml": package_sources.npmrc,
     "pip.conf": package_sources.pip_configuration, "pip.ini": package_sources.pip_configuration,
 }  # fmt: skip
 _BY_ENDING = dict.fromkeys((".gradle", ".gradle.kts"), jvm_manifests.gradle)

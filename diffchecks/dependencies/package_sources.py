@@ -141,23 +141,12 @@ def pipenv(document: Mapping[str, Any]) -> Iterator[SourceSetting]:
 
 
 def npmrc(text: str) -> Manifest:
-    """An .npmrc, also of pnpm, or a .yarnrc of Yarn 1."""
+    """An .npmrc, also of pnpm, or a .yarnrc or .yarnrc.yml of Yarn."""
     found: list[SourceSetting] = []
     for option, url in _PATTERNS["npm_registry"].findall(text):
-        known = option != "registry" or _PATTERNS["npm_hosts"].match(url)
+        known = option.startswith("@") or _PATTERNS["npm_hosts"].match(url)
         found += registry(option, url, "" if known else "registry")
-    if _PATTERNS["npm_unverified"].search(text):
-        found.append(insecure("strict-ssl", "strict-ssl is off: no certificate is verified"))
-    return manifest("npm", settings=found)
-
-
-def yarnrc(text: str) -> Manifest:
-    """A .yarnrc.yml."""
-    found: list[SourceSetting] = []
-    for option, url in _PATTERNS["yarn_registry"].findall(text):
-        found += registry(option, url, "" if _PATTERNS["npm_hosts"].match(url) else "registry")
-    for written in _PATTERNS["yarn_unverified"].findall(text):
-        option = written.partition(":")[0]
+    for option in _PATTERNS["npm_unverified"].findall(text):
         found.append(insecure(option, f"{option}: packages are downloaded unprotected"))
     return manifest("npm", settings=found)
 

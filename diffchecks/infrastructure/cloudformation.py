@@ -70,23 +70,19 @@ def _open_ports(found: InfrastructureObject) -> Iterator[RawFinding]:
 
 
 def _is_meant(rule: TreeNode) -> bool:
-    """Whether it is for ping, web servers or VPN, which are open on purpose."""
+    """Whether it is for ping, web servers or VPN, open on purpose, or its port is filled in."""
     low, high = rule.get_text("FromPort"), rule.get_text("ToPort")
     if rule.get_text("IpProtocol").lower() in {"icmp", "icmpv6", "1", "58"}:
         return True
-    return _is_filled_in(rule) or (low == high and low in _PUBLIC_PORTS)
+    ports = filter(None, map(rule.find, ("FromPort", "ToPort")))
+    filled_in = any(port.kind == "map" or port.is_computed for port in ports)
+    return filled_in or (low == high and low in _PUBLIC_PORTS)
 
 
 def _is_entry(found: InfrastructureObject, rule: TreeNode) -> bool:
     """Whether it is for logins to a bastion host, by its name or its file's name."""
     names = f"{found.path.rpartition('/')[2]} {found.name}"
     return bool(_ENTRY.search(names)) and rule.get_text("IpProtocol") not in {"-1", "all"}
-
-
-def _is_filled_in(rule: TreeNode) -> bool:
-    """Whether a port is a parameter or another function of the template."""
-    ports = filter(None, map(rule.find, ("FromPort", "ToPort")))
-    return any(port.kind == "map" or port.is_computed for port in ports)
 
 
 def _shown_ports(rule: TreeNode) -> str:

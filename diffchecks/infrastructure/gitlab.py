@@ -74,14 +74,12 @@ def _includes(found: InfrastructureObject) -> Iterator[RawFinding]:
     include = found.root.find("include")
     if include is None:
         return
-    moves = _PATTERNS["moving_address"]
     for item in include.items or [include]:
         address = item if item.kind == "text" else item.find("remote")
         project, ref = item.find("project"), item.find("ref")
         if address is not None and address.kind == "text":
             place = TreePlace(("include",), address, address)
-            plain = address.text.startswith("http://")
-            if not plain and moves.search(address.text) and item.find("integrity") is None:
+            if _PATTERNS["moving_address"].search(address.text) and item.find("integrity") is None:
                 message = "The next push to another repository's branch runs here"
                 yield found.finding("gitlab-include-branch", message, place)
         elif project is not None and (ref is None or _PATTERNS["moving_ref"].fullmatch(ref.text)):

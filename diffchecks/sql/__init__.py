@@ -12,7 +12,6 @@ from diffchecks.sql.tokens import Token, read_tokens
 Tokens = Sequence[Token]
 _CONDITIONS = frozenset(["WHERE", "AND", "OR", "ON", "WHEN", "HAVING", "NOT", "IF", "ELSIF"])
 _STARTS = frozenset([";", "BEGIN", "THEN", "ELSE", "LOOP", "DO", "GO", "AS", "IS"])
-_TEMPORARY = ("#", "@", "TMP", "TEMP", "STAG", "STG")
 _FILLED = read_names("filled")
 _FIXED = frozenset(["TRUE", "FALSE", "NULL"])
 _GRANTABLE = frozenset(["USAGE", "CONNECT", "EXECUTE", "SELECT", "TEMP", "TEMPORARY"])
@@ -152,9 +151,8 @@ def _all_rows(tokens: Tokens) -> Iterator[Token]:
         name = values[2] if len(values) > 2 and values[1] == "FROM" else ""
         if len(values) == 6 and values[2] == "SET" and values[3] not in added:
             is_fixed = statement[5].kind in {"text", "number"} or values[5] in _FIXED
-            name = values[1] if is_fixed and not _PATTERNS["one_row"].search(values[1]) else ""
-        temporary = name.startswith(_TEMPORARY) or any(word in name for word in _TEMPORARY[2:])
-        if name and not temporary and _LIMITED.isdisjoint(values):
+            name = values[1] if is_fixed else ""
+        if name and not _PATTERNS["passing"].search(name) and _LIMITED.isdisjoint(values):
             yield token
 
 
@@ -166,7 +164,7 @@ def _drops(tokens: Tokens) -> Iterator[Token]:
         values = [v for v in _values(tokens, at + 1, 5) if v not in {"IF", "EXISTS"}]
         if values[:1] in (["TABLE"], ["DATABASE"], ["SCHEMA"]):
             name = values[1] if len(values) > 1 else ""
-            if name not in created and not name.startswith(_TEMPORARY):
+            if name not in created and not _PATTERNS["temporary"].match(name):
                 yield token
         elif values[:1] == ["COLUMN"]:
             yield token

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from diffchecks.data_files import read_map, read_patterns
+from diffchecks.data_files import read_map, read_patterns, read_yaml
 from diffchecks.taint import attribute_access
 from diffchecks.taint.abstract_state import HeapObject
 from diffchecks.taint.abstract_values import TaintStep, Value
@@ -216,15 +216,7 @@ def _find_filter(run: TaintJob, name: str) -> Value:
 def _search_filter(run: TaintJob, name: str) -> Value | None:
     if run.models.sanitizers.exact(f"template.filters.{name}"):
         return None
-    quoted = rf"[\"']{name}[\"']"
-    ways = (
-        rf"\bfilters\[{quoted}\]\s*=\s*(?P<given>[\w.]+)",
-        rf"filter\(\s*(?P<given>\w[\w.]*)\s*,\s*(?:name\s*=\s*)?{quoted}",
-        rf"filter\(\s*{quoted}\s*,\s*(?P<given>\w[\w.]*)",
-        rf"@[\w.]*filter\(\s*(?:name\s*=\s*)?{quoted}[^\n]*\)\s*(?:@[^\n]*\s+)*def\s+(?P<made>\w+)",
-        rf"@[\w.]*filter\b[^\n]*\s+(?:@[^\n]*\s+)*def\s+(?P<own>{name})\(",
-        rf"{quoted}\s*:\s*(?P<given>[a-zA-Z_][\w.]*)\s*[,}}\n]",
-    )
+    ways = [way.replace("NAME", name) for way in read_yaml("template_filters.yaml")]
     for path in _modules_with_filters(run):
         text = run.project.text(path) or ""
         found = next(filter(None, (re.search(way, text) for way in ways)), None)

@@ -147,7 +147,7 @@ END //
     "sql-all-rows": [
         ("DELETE FROM orders;\n", "DELETE FROM orders WHERE created < '2020-01-01';\n"),
         (
-            "BEGIN;\nDELETE FROM sessions;\nCOMMIT;\n",
+            "BEGIN;\nDELETE FROM orders;\nCOMMIT;\n",
             "BEGIN;\nDELETE FROM tmp_sessions;\nDELETE FROM #ids;\nCOMMIT;\n",
         ),
         ("UPDATE users SET role = 'admin';\n", "UPDATE users SET role = 'admin' WHERE id = 1;\n"),
