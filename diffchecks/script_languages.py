@@ -49,7 +49,7 @@ def script_language(path: str, data: bytes) -> str:
     name = PurePosixPath(path).name.lower()
     if vocabulary("gemfile").fullmatch(name):
         return "rb"
-    if language := read_map("executed_files.yaml", "read_as").get(name.rpartition(".")[2]):
-        return language
     kinds = (("sh", "shell_files"), ("rb", "ruby_files"))
-    return next((end for end, kind in kinds if name in map(str.lower, file_names(kind))), "")
+    by_ending = read_map("executed_files.yaml", "read_as").get(name.rpartition(".")[2], "")
+    named = (end for end, kind in kinds if name in map(str.lower, file_names(kind)))
+    return next(named, by_ending)
