@@ -97,7 +97,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
         steps: the data flow, the source first; ``detail`` has it as text.
         edits: a fix in its file; empty: the reporter has none.
         from_request: a value from a request reaches it.
-        in_use: its file is no test, whatever its name: other code imports it.
+        in_use: its file is no test or sample, whatever its name: other code imports it.
         in_tests: only tests run its place, whatever the name of its file.
     """
 

@@ -152,7 +152,7 @@ class RuleTable:
 
         A result of an imported report gets our own rule if the table has one for it.
         """
-        kinds = path_kinds(raw.path).difference({"tests"} if raw.in_use else ())
+        kinds = path_kinds(raw.path).difference({"tests", "samples"} if raw.in_use else ())
         kinds = kinds.union({"tests"} if raw.in_tests else ())
         names = raw.reported.own if raw.reported else ((tool, raw.code),)
         known = filter(None, (self.find(*name) for name in names))

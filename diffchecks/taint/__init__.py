@@ -24,7 +24,7 @@ from typing import Final
 
 from diffchecks.check_io import CheckReply, FlowStep, RawFinding
 from diffchecks.jobs import FlowJob
-from diffchecks.path_kinds import is_test
+from diffchecks.path_kinds import is_illustrative
 from diffchecks.taint.abstract_values import TaintStep
 from diffchecks.taint.affected_names import affected_names
 from diffchecks.taint.analysis_driver import TaintAnalysis
@@ -79,7 +79,7 @@ def _trace(job: FlowJob) -> CheckReply:
     pages = [path for path in files if templates.fills_in(path)]
     analysis.trace(paths, affected, pages)
     analysis.clear()
-    reported = {path: is_test(path) and path not in analysis.tests for path in given}
+    reported = {path: is_illustrative(path) and path not in analysis.unused for path in given}
     gaps = {**project.gaps, **analysis.gaps}
     gaps = {path: why for path, why in sorted(gaps.items()) if path in reported}
     constant = [

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from typing import Final, NoReturn
 
+from diffchecks.path_kinds import is_test
 from diffchecks.taint import (
     calls,
     entry_parameters,
@@ -23,7 +24,7 @@ from diffchecks.taint.abstract_state import collect_taints
 from diffchecks.taint.abstract_values import UNKNOWN, Taint, Value, resolve
 from diffchecks.taint.affected_names import bound_names
 from diffchecks.taint.call_frames import Activation, BudgetExceeded, TaintJob
-from diffchecks.taint.dependent_files import find_dependent_files, unused_tests
+from diffchecks.taint.dependent_files import find_dependent_files, unused_samples
 from diffchecks.taint.entry_points import (
     REMOTE,
     DefinitionLines,
@@ -77,7 +78,7 @@ class TaintAnalysis:
         self.gaps: dict[str, str] = {}
         self._body: Module | None = None  # that is run for its names
         self._hints = make_hints(models)
-        self.tests: Set[str] = frozenset()
+        self.unused: Set[str] = frozenset()
         self._done: set[object] = set()
         self._spent = 0
         self._used: dict[str, list[int]] = {}
@@ -167,8 +168,8 @@ class TaintAnalysis:
         """
         for path in paths:
             self.project.module(path, changed=True)  # what does not parse must be named
-        self.tests = unused_tests(self.project, paths)
-        paths = [path for path in paths if path not in self.tests]
+        self.unused = unused_samples(self.project, paths)
+        paths = [path for path in paths if path not in self.unused or not is_test(path)]
         self._used = find_dependent_files(self.project, paths, affected)
         scope = [*paths, *self._used]
         names: list[str] = []

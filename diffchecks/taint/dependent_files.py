@@ -54,7 +54,7 @@ def find_dependent_files(
             text = project.text(path) or ""
             used = _names_used(names_of, path, text)
             lines = lines_naming(text, used) if used else []
-            if lines and unused_tests(project, [path]):
+            if lines and is_test(path) and unused_samples(project, [path]):
                 continue
             if lines and level == _LEVELS:  # whose users do not count is parsed when it is run
                 found[path] = lines
@@ -70,9 +70,9 @@ def find_dependent_files(
     return found
 
 
-def unused_tests(project: Project, paths: Iterable[str]) -> set[str]:
-    """The tests among files; one that other code imports or names is none, whatever its name."""
-    names = {path: _module_of(path) for path in paths if is_test(path)}
+def unused_samples(project: Project, paths: Iterable[str]) -> set[str]:
+    """The tests and samples among files but those that other code imports or names."""
+    names = {path: _module_of(path) for path in paths if is_illustrative(path)}
     users = [path for path in project.paths if names and not is_illustrative(path)]
     for user in users:  # those found are users, too
         text = project.text(user) or ""

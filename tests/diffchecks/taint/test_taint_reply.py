@@ -82,6 +82,22 @@ def test_what_other_code_imports_is_no_test_whatever_its_name(
     assert trace(tmp_path, {**files, "shop/urls.py": ""}, paths=[handler]).findings == []
 
 
+@pytest.mark.attack("a program in a folder that is named like one of samples")
+@pytest.mark.parametrize("path", ["examples/tool.py", "shop/testdata/tool.py"])
+def test_what_other_code_imports_is_no_sample_whatever_its_folder(
+    tmp_path: Path, path: str
+) -> None:
+    tool = "import os, sys\n\n\ndef run():\n    os.system('ls ' + sys.argv[1])\n\n\nrun()\n"
+    files = {path: tool, "shop/main.py": f"import {path.removesuffix('.py').replace('/', '.')}"}
+
+    def rules(files: dict[str, str]) -> list[bool]:
+        found = trace(tmp_path, files, paths=[path]).findings
+        return [shipped_rules().find_for("taint", one) is not None for one in found]
+
+    assert rules(files) == [True]
+    assert True not in rules({**files, "shop/main.py": ""})
+
+
 @pytest.mark.parametrize(
     "imported",
     [
