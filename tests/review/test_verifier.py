@@ -194,8 +194,8 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
             verdict_on("F1", "confirmed", HARM, {"file": "guard.py", "quote": "LIMIT = 3"}),
             f"no other quotation shares a name with shop.py:5; {ALONE}",
         ),
-        (verdict_on("F1", "confirmed", HARM, {**LEADS, "quote": "eval(input())"}), "its quotation is not in app.py"),
-        (verdict_on("F1", "confirmed", {**HARM, "quote": "Evaluates what a visitor sends"}), "its quotation is not in shop.py"),
+        (verdict_on("F1", "confirmed", HARM, {**LEADS, "quote": "eval(input())"}), "its quotation 'eval(input())' is not in app.py"),
+        (verdict_on("F1", "confirmed", {**HARM, "quote": "Evaluates what a visitor sends"}), "its quotation 'Evaluates what a visitor sends' is not in shop.py"),
         (verdict_on("F1", "confirmed", HARM, {**HARM, "quote": "# query is escaped by handler"}), "its quotation of shop.py is a comment, which shows nothing"),
         # The claim is that the comment is not true.
         (verdict_on("F10", "confirmed", {**HARM, "quote": "# query is escaped by handler"}, HARM), ""),
@@ -228,7 +228,7 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         (verdict_on("F6", "older", LEADS), GONE),
         (verdict_on("F7", "older", {"file": "shop.py", "quote": "def run(query):\n    return 0"}), GONE),
         (verdict_on("F2", "older", LEADS), "its quotations are compared by names, and the claim's code has none"),
-        (verdict_on("F1", "older", HARM), "its quotation is not in shop.py of base"),
+        (verdict_on("F1", "older", HARM), "its quotation 'return evaluate(query)' is not in shop.py of base"),
         (verdict_on("F1", "older"), "it quotes no code"),
         (verdict_on("F1", "older", {"file": "guard.py", "quote": "LIMIT = 3"}), "its quotations lack evaluate, query, which the claim's code has"),
         (verdict_on("F1", "cannot_tell", duplicate_of="F9"), "there is no other claim 'F9'"),
@@ -322,7 +322,7 @@ async def test_a_quotation_of_more_than_twenty_lines_shows_nothing(tmp_path: Pat
             [
                 "verdict on F1: there is no other claim 'F9'; it gives no reason; it quotes nothing at shop.py:5, "
                 f"the place of the claim; no other quotation shares a name with shop.py:5; {ALONE}",
-                "verdict on F2: its quotation is not in shop.py; its quotation is not in x.py",
+                "verdict on F2: its quotation 'return 2' is not in shop.py; its quotation 'LIMIT' is not in x.py",
             ],
         ),
     ],

@@ -37,6 +37,8 @@ from orchestrator.data_directories import read_table
 
 MAX_LINES = 20
 """Of one quotation; a vague range shows nothing."""
+SHOWN = 40
+"""Characters by which a quotation is named."""
 MIN_ASKING = 3
 """Words of a quotation that asks for what a claim says."""
 AUTHOR_SAYS = "author_says"
@@ -371,7 +373,7 @@ async def _locate(
             if near[1] - near[0] >= MAX_LINES:
                 return f"its quotation of {quoted.file} has more than {MAX_LINES} lines"
             return _code(side, name, lines, *near)
-    return f"its quotation is not in {quoted.file}{' of base' * in_base}"
+    return f"its quotation {quoted.quote[:SHOWN]!r} is not in {quoted.file}{' of base' * in_base}"
 
 
 def _words(text: str) -> frozenset[str]:
