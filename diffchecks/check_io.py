@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Annotated, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr, replace
@@ -21,6 +22,9 @@ from diffchecks.file_patterns import suffix_of
 from diffchecks.jobs import SideJob
 from diffchecks.packed_files import read_file
 from diffchecks.path_kinds import is_illustrative
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
 
 MAX_FILE_BYTES = 8 << 20
 
@@ -182,6 +186,24 @@ def decode_text(data: bytes) -> str:
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
 
 
+def parse_program(text: str, grammar: str) -> "SgNode":
+    """The root of a text's syntax tree by one of ast-grep's grammars, lone surrogates replaced."""
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with programs pays
+
+    _add_grammar(grammar)
+    return SgRoot(text.encode("utf-8", "replace").decode(), grammar).root()
+
+
+@cache
+def _add_grammar(name: str) -> None:
+    """Make a grammar known to ast-grep that its wheel does not contain."""
+    if name == "perl" and (found := find_spec(f"tree_sitter_{name}._binding")):
+        from ast_grep_py import register_dynamic_language  # noqa: PLC0415 - as above
+
+        about: Any = {"library_path": found.origin, "extensions": [name]}
+        register_dynamic_language({name: about | {"language_symbol": f"tree_sitter_{name}"}})
+
+
 @dataclass(frozen=True)
 class Source:
     """A file of a job: its path and content."""
@@ -215,10 +237,8 @@ class Source:
         part: Any = read_map("maps.yaml", "tests_inside").get(self.suffix)
         if not part or not re.search(part["hint"], self.text):
             return []
-        from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a file with them pays
-
-        lines = self.text.encode("utf-8", "replace").decode().split("\n")
-        found = SgRoot("\n".join(lines), part["grammar"]).root().find_all({"rule": part["rule"]})
+        lines = self.text.split("\n")
+        found = parse_program(self.text, part["grammar"]).find_all({"rule": part["rule"]})
         spans = (node.range() for node in found if not node.find(kind="ERROR"))
         return [  # without a line that other code begins or ends
             range(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from diffchecks import DataFileError
-from diffchecks.check_io import Gap, Source
+from diffchecks.check_io import Gap, Source, parse_program
 from diffchecks.fixes.template_loading import build_templates
 from diffchecks.infrastructure.value_patterns import read_patterns
 from diffchecks.patterns import Program, find_matches
@@ -16,7 +16,6 @@ from diffchecks.patterns.pattern_loading import (
     build_language,
     find_language,
 )
-from diffchecks.patterns.readings import add_grammar
 from diffchecks.rules import IMPORTED, RuleTable
 from diffchecks.taint.library_models import build
 
@@ -86,12 +85,9 @@ def check_search(
     Raises:
         DataFileError: it rejects it.
     """
-    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that few repositories pay
-
     for grammar in sorted(grammars):
-        add_grammar(grammar)
         try:
-            SgRoot("", grammar).root().find_all(dict(config))  # type: ignore[call-overload]
+            parse_program("", grammar).find_all(dict(config))  # type: ignore[call-overload]
         except BaseException as error:  # a panic at an unknown grammar is no Exception
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from diffchecks.check_io import parse_program
 from diffchecks.fixes.template_loading import FixTemplates
 
 if TYPE_CHECKING:
@@ -82,20 +83,12 @@ def _part(node: SgNode) -> _Part:
 
 
 def _parse(text: str, grammars: Sequence[str]) -> SgNode:
-    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
+    # Go's grammar needs a line end after the last line.
+    whole = text if text.endswith("\n") else text + "\n"
+    roots = (parse_program(whole, grammar) for grammar in grammars)
+    valid = next((root for root in roots if root.find(kind="ERROR") is None), None)
+    return valid or parse_program(whole, grammars[0])
 
-    # It rejects lone surrogates, and Go's grammar needs a line end after the last line.
-    whole = text.encode("utf-8", "replace").decode()
-    whole += "" if whole.endswith("\n") else "\n"
-    first = SgRoot(whole, grammars[0]).root()
-    if first.find(kind="ERROR") is None:
-        return first
-    others = (SgRoot(whole, grammar).root() for grammar in grammars[1:])
-    return next((root for root in others if root.find(kind="ERROR") is None), first)
-
-
-if TYPE_CHECKING:
-    from ast_grep_py import SgNode
 
 _COMMENT = "comment"
 _TEXT = re.compile(r"[rRuUbB]*[\"']")

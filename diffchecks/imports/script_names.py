@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
+from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, parse_program, read
 from diffchecks.data_files import read_map, read_yaml
 from diffchecks.jobs import ChangedFile, ComparisonJob
 from diffchecks.path_kinds import is_product
@@ -98,15 +98,12 @@ def free_names(source: Source, names: Collection[str]) -> dict[str, int]:
     Raises:
         Gap: no grammar reads all of it.
     """
-    from ast_grep_py import SgRoot  # noqa: PLC0415 - only a job with such files pays for it
-
     wanted = "|".join(map(re.escape, sorted(names)))
     scopes: dict[str, list[range]] = {}
     used: list[SgNode] = []
     for program in programs_in(source):
-        text = program.text.encode("utf-8", "replace").decode()
         for grammar in _TABLE["grammars"].get(program.suffix, ()):
-            root = SgRoot(text, grammar).root()
+            root = parse_program(program.text, grammar)
             if root.find(kind="ERROR") is None:
                 break
         else:

@@ -41,7 +41,7 @@ from diffchecks.patterns.pipeline_commands import (
     is_gitlab_file,
     is_workflow_file,
 )
-from diffchecks.patterns.readings import Reading, read_program, unread_lines
+from diffchecks.patterns.readings import Reading, read_program, unread_lines, without_comments
 from diffchecks.patterns.template_code_extraction import (
     extract_blade,
     extract_ejs,
@@ -68,6 +68,7 @@ _PATTERNS = read_patterns("patterns")
 _REMOTE_SCRIPT = "-remote-script"
 _BATS_TEST = re.compile(rb"^([ \t]*)@test[ \t].*\{[ \t]*$", re.MULTILINE)  # a function of the shell
 _PAGES = frozenset({".html", ".htm", ".xhtml", ".jsp", ".jspf"})
+_View = tuple[Reading, ValueOrigins]  # the values are those of its tree
 
 
 class Program:
@@ -77,10 +78,14 @@ class Program:
         self.source, self.language = source, language
 
     @cached_property
-    def readings(self) -> list[tuple[Reading, ValueOrigins]]:
-        """See ``read_program``; each with the values of its tree."""
+    def readings(self) -> list[tuple[_View, _View]]:
+        """See ``read_program``; each without its comments, and whole."""
+
+        def view(reading: Reading) -> _View:
+            return reading, ValueOrigins(reading.root, self.language, reading.grammar)
+
         readings = read_program(self.source, self.language)
-        return [(one, ValueOrigins(one.root, self.language, one.grammar)) for one in readings]
+        return [(view(without_comments(one, self.language)), view(one)) for one in readings]
 
 
 def run(job: PatternsJob) -> CheckReply:
@@ -224,13 +229,14 @@ def find_matches(
     """
     source, language = program.source, program.language
     seen = set[tuple[str, int, int]]()
-    for reading, values in program.readings:
-        flows = find_flows(source, reading.root, language, codes)
-        for finding in join(_matches(patterns, source, reading, values), *flows):
+    for views in program.readings:
+        code, _ = views[0]
+        flows = find_flows(Source(source.path, code.text.encode()), code.root, language, codes)
+        for finding in join(_matches(patterns, source, views), *flows):
             if (place := (finding.code, finding.line, finding.column)) not in seen:
                 seen.add(place)
                 yield finding
-    unread = unread_lines([reading for reading, _ in program.readings])
+    unread = unread_lines([whole for _, (whole, _) in program.readings])
     # If another tool reads the language, that tool reports parse errors.
     enough = language.prefilter or len(unread) * 4 <= len(source.lines)
     if unread and not (language.tolerant and enough):
@@ -239,14 +245,14 @@ def find_matches(
 
 
 def _matches(
-    patterns: Iterable[Pattern], source: Source, reading: Reading, values: ValueOrigins
+    patterns: Iterable[Pattern], source: Source, views: tuple[_View, _View]
 ) -> Iterator[RawFinding]:
-    grammar, root = reading.grammar, reading.root
     for pattern in patterns:
-        fits = pattern.grammars is None or grammar in pattern.grammars
-        if fits and _may_match(pattern, source):
-            found = root.find_all(dict(pattern.config))  # type: ignore[call-overload]
-            names_fit = _name_conditions(pattern, root) if found else lambda _: True
+        reading, values = views[pattern.reads_comments]
+        fits = pattern.grammars is None or reading.grammar in pattern.grammars
+        if fits and _may_match(pattern, source) and not pattern.file_without.search(reading.text):
+            found = reading.root.find_all(dict(pattern.config))  # type: ignore[call-overload]
+            names_fit = _name_conditions(pattern, reading.root) if found else lambda _: True
             for node in filter(names_fit, found):
                 finding = _judged(pattern, node, values, source)
                 if finding is not None:
@@ -256,22 +262,15 @@ def _matches(
 def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]:
     """Whether a match has the names that the pattern demands of it in this file."""
 
-    def texts(rules: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, set[str]]]:
-        return [
-            (name, {node.text() for node in root.find_all({"rule": dict(rule)})})  # type: ignore[call-overload]
-            for name, rule in rules.items()
-        ]
+    def texts(rule: Mapping[str, Any]) -> set[str]:
+        return {node.text() for node in root.find_all({"rule": dict(rule)})}  # type: ignore[call-overload]
 
-    only, never = texts(pattern.only_names), texts(pattern.except_names)
+    sides = (pattern.only_names, True), (pattern.except_names, False)
+    known = [(name, texts(rule), wanted) for rules, wanted in sides for name, rule in rules.items()]
 
     def fits(node: SgNode) -> bool:
-        def is_among(name: str, names: Collection[str], *, absent: bool) -> bool:
-            variable = node.get_match(name)
-            return absent if variable is None else variable.text() in names
-
-        return all(is_among(name, names, absent=True) for name, names in only) and not any(
-            is_among(name, names, absent=False) for name, names in never
-        )
+        given = [(node.get_match(name), names, wanted) for name, names, wanted in known]
+        return all(one is None or (one.text() in names) == wanted for one, names, wanted in given)
 
     return fits
 
@@ -289,9 +288,7 @@ def is_read_by_grammar(source: Source) -> bool:
 def _may_match(pattern: Pattern, source: Source) -> bool:
     if pattern.words and not any(word in source.text for word in pattern.words):
         return False  # building the tree costs more than searching for a word
-    if pattern.file is not None and not pattern.file.search(source.text):
-        return False
-    return pattern.not_in.search(source.path) is None
+    return bool(pattern.file.search(source.text)) and not pattern.not_in.search(source.path)
 
 
 def _judged(

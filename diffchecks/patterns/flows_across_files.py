@@ -27,7 +27,7 @@ from diffchecks.jobs import DataJob
 from diffchecks.path_kinds import is_product
 from diffchecks.patterns import programs_in
 from diffchecks.patterns.pattern_loading import load_language
-from diffchecks.patterns.readings import read_program
+from diffchecks.patterns.readings import read_program, without_comments
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -135,8 +135,9 @@ class _Tree:
             for source in programs_in(whole)[:1]:
                 language = load_language(self.data, source.suffix)
                 if language is not None and (tables := load_flows(source.suffix)) is not None:
-                    (reading, *_) = read_program(source, language)
-                    program = _Program(source, reading.root, language, tables)
+                    reading = without_comments(read_program(source, language)[0], language)
+                    code = Source(source.path, reading.text.encode())
+                    program = _Program(code, reading.root, language, tables)
                     program.tree, program.path, program.marks_parameters = self, path, True
                     program.reached = self.reached
                     self.programs[path] = program

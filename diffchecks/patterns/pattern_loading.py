@@ -10,6 +10,7 @@ A file holds:
                assignment
     holes      expression: valid text that the grammar cannot parse, its group or all of it -> a
                character to put for each of its own, where fewer lines are unread with it
+    comments   rule for what is blank to all patterns but those whose rule names a kind of comment
     scopes     kinds of node that open a scope for names
     names      kinds of node that are a name
     unpacks    kinds of node that hold several names to the left of an assignment
@@ -93,10 +94,12 @@ class Pattern(Struct, frozen=True):
         not_in: matches in the paths of files to which it does not apply.
         grammars: those to which it applies; None: all.
         near: must match within three lines of the match, if given.
-        file: must match in the text of the file, if given.
+        file: must match in the text of the file.
+        file_without: must not match in it; unlike ``file``, what comments say does not count.
         only_names, except_names: variable of the rule -> rule for the nodes of the file whose
             text it must, or must not, have, if it has matched. Each rule is searched for once in a
             file: a search of the whole file inside ``rule`` would take quadratic time.
+        reads_comments: whether ``config`` asks for comments.
         bad, good: programs with and without the defect that differ in one thing.
     """
 
@@ -108,9 +111,11 @@ class Pattern(Struct, frozen=True):
     not_in: re.Pattern[str]
     grammars: frozenset[str] | None
     near: re.Pattern[str] | None
-    file: re.Pattern[str] | None
+    file: re.Pattern[str]
+    file_without: re.Pattern[str]
     only_names: Mapping[str, Mapping[str, Any]]
     except_names: Mapping[str, Mapping[str, Any]]
+    reads_comments: bool
     bad: str
     good: str
 
@@ -123,6 +128,7 @@ class PatternFile(Struct, frozen=True):
     tolerant: bool
     macros: bool
     holes: Mapping[str, str]
+    comments: Mapping[str, Any]
     scopes: frozenset[str]
     names: frozenset[str]
     unpacks: frozenset[str]
@@ -214,9 +220,11 @@ def _pattern(data: Mapping[str, Any]) -> Pattern:
         not_in=re.compile(data.get("not_in", NOTHING)),
         grammars=frozenset(data["grammars"]) if "grammars" in data else None,
         near=re.compile(data["near"], re.IGNORECASE) if "near" in data else None,
-        file=re.compile(data["file"]) if "file" in data else None,
+        file=re.compile(data.get("file", "")),
+        file_without=re.compile(data.get("file_without", NOTHING)),
         only_names=data.get("only_names", {}),
         except_names=data.get("except_names", {}),
+        reads_comments=bool(re.search(r"'kind': '\w*comment'", str(data["rule"]))),
         bad=data["example"]["bad"],
         good=data["example"]["good"],
     )

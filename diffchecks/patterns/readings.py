@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
-from importlib.util import find_spec
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from diffchecks.check_io import Source, parse_program
 from diffchecks.data_files import read_patterns
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-    from diffchecks.check_io import Source
     from diffchecks.patterns.pattern_loading import PatternFile
 
 _PATTERNS = read_patterns("readings")
@@ -30,8 +29,6 @@ _SPLIT = {"kind": "ERROR", "has": {"regex": r"^#\s*(if|el|endif)"}}  # a stateme
 
 # A node that the parser inserts for missing text is empty and not a named node.
 _BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
-
-_PACKAGED = frozenset({"perl"})  # grammars that have a package each
 
 
 class Reading(Struct, frozen=True):
@@ -56,7 +53,7 @@ class Reading(Struct, frozen=True):
 
 def read_program(source: Source, language: PatternFile) -> list[Reading]:
     """The program as it stands, then readings with parts blanked that have more of its lines."""
-    # Grammars reject lone surrogates, end at a NUL, and Go's needs a line end after the last line.
+    # Grammars end at a NUL, and Go's needs a line end after the last line.
     text = source.text.encode("utf-8", "replace").decode().replace("\0", "\1") + "\n"
     best = first = _read(text, frozenset(), language.grammars[source.suffix], language)
     readings = [first, *_branches(first, language)]
@@ -72,22 +69,24 @@ def read_program(source: Source, language: PatternFile) -> list[Reading]:
     return min(filled_ones, readings, key=lambda each: len(unread_lines(each)))
 
 
+def without_comments(reading: Reading, language: PatternFile) -> Reading:
+    """The reading with its comments blank: what they say must not plead for the code."""
+    root, text = reading.root, reading.text
+    found = root.find_all({"rule": dict(language.comments)})  # type: ignore[call-overload]
+    if not found:
+        return reading
+    blanks = [node.replace(re.sub(r"[^\r\n]", " ", node.text())) for node in found]
+    span = root.range()  # without white space around it
+    text = text[: span.start.index] + root.commit_edits(blanks) + text[span.end.index :]
+    return replace(reading, root=parse_program(text, reading.grammar), text=text)
+
+
 def _branches(reading: Reading, language: PatternFile) -> Iterator[Reading]:
     """A reading again with the first, then the last branch of each of its conditions."""
     if language.macros and (reading.unread or reading.root.find({"rule": _SPLIT})):  # type: ignore[call-overload]
         for last in (False, True):
             kept, dropped = _keep_branches(reading.text, last=last)
             yield _read(kept, reading.lost | dropped, [reading.grammar], language)
-
-
-@cache
-def add_grammar(name: str) -> None:
-    """Make a grammar known to ast-grep that its wheel does not contain."""
-    if name in _PACKAGED and (found := find_spec(f"tree_sitter_{name}._binding")):
-        from ast_grep_py import register_dynamic_language  # noqa: PLC0415 - as in ``_read``
-
-        about: Any = {"library_path": found.origin, "extensions": [name]}
-        register_dynamic_language({name: about | {"language_symbol": f"tree_sitter_{name}"}})
 
 
 def unread_lines(readings: Sequence[Reading]) -> frozenset[int]:
@@ -100,12 +99,9 @@ def _read(
     text: str, lost: frozenset[int], grammars: Sequence[str], language: PatternFile
 ) -> Reading:
     """The reading of the grammar with the fewest unread lines and errors together."""
-    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
-
     readings = list[Reading]()
     for grammar in grammars:
-        add_grammar(grammar)
-        root = SgRoot(text, grammar).root()
+        root = parse_program(text, grammar)
         broken = root.find_all({"rule": _BROKEN})  # type: ignore[call-overload]
         unread = lost | _unparsed_lines(broken, text, language)
         noted = lost | _lines(root.find_all(kind="comment") if language.macros else ())

@@ -12,6 +12,7 @@ from functools import cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from diffchecks.check_io import parse_program
 from diffchecks.flows.syntax import part_of
 from diffchecks.patterns.pattern_loading import Condition, PatternFile
 
@@ -216,10 +217,8 @@ class ValueOrigins:
 @cache
 def _has_kind(grammar: str, kind: str) -> bool:
     """Whether a grammar has a kind of node; the tables of a language may serve several grammars."""
-    from ast_grep_py import SgRoot  # noqa: PLC0415 - only a job with such files gets here
-
     try:
-        SgRoot("", grammar).root().find(kind=kind)
+        parse_program("", grammar).find(kind=kind)
     except RuntimeError:
         return False
     return True

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from diffchecks.check_io import parse_program
+
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
@@ -73,11 +75,9 @@ def rewrite_newer_syntax(text: str) -> tuple[str, Mapping[str, CutField]]:
 
     The name depends only on what it replaces, so that equal code stays equal.
     """
-    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that few files need
-
     taken: dict[str, CutField] = {}
     parts, at = [], 0
-    edits = _edits(SgRoot(text, "python").root(), text, taken)
+    edits = _edits(parse_program(text, "python"), text, taken)
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
         parts += [text[at : edit.start], edit.text]
         at = edit.end

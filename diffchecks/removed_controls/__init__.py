@@ -47,25 +47,25 @@ def run(job: ProtectionsJob) -> CheckReply:
             texts.append(text)
             if file.old_path:
                 old_texts[file.old_path] = text
-            if changed := read_changed_file(file.old_path, text):
+            if changed := read_changed_file(file.old_path, text.code):
                 declaring.append(changed)
         except Gap as gap:
             gaps[file.path] = str(gap)
     code = [text for text in texts if matches(text.path, file_names("guarded_code"))]
-    findings = list(find_lost_wrapping(code))
-    for text in code:
+    bare = [text.code for text in code]
+    findings = list(find_lost_wrapping(bare))
+    for text in bare:
         findings += chain(find_unsafe_replacements(text), find_forgotten_failures(text))
     known = {(finding.path, finding.line) for finding in findings}
-    lost = [*find_lost_declarations(declaring), *find_lost_settings(texts)]
+    lost = [*find_lost_declarations(declaring), *find_lost_settings([text.code for text in texts])]
     findings += (finding for finding in lost if (finding.path, finding.line) not in known)
     if job.fixes:
         findings = add_history(findings, old_texts, job.fixes, code)
     known = {(finding.path, finding.line) for finding in findings}
-    leads = find_removed_checks(code)
-    findings += (lead for lead in leads if (lead.path, lead.line) not in known)
+    leads = (lead for lead in find_removed_checks(bare) if (lead.path, lead.line) not in known)
     facts = {NOTE: f"{_NOT_COMPARED}: {why}"} if (why := job.history_unsearched) else {}
     examined = [text.path for text in texts if text.path not in gaps]
-    return CheckReply(findings, examined, gaps, facts)
+    return CheckReply([*findings, *leads], examined, gaps, facts)
 
 
 def read_changed_file(old_path: str | None, text: ChangedText) -> DeclaringFile | None:

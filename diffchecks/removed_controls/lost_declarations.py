@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from diffchecks import shorten
-from diffchecks.check_io import RawFinding
+from diffchecks.check_io import RawFinding, parse_program
 from diffchecks.data_files import read_map, read_names, read_patterns, vocabulary
 from diffchecks.python.source_definitions import find_definitions
 from diffchecks.python.syntax_tree_cache import walk
@@ -114,7 +114,7 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
 
 
 def _moved_lines(file: DeclaringFile) -> list[str]:
-    """The added lines that may hold a guard from elsewhere: of no new route, comment or text."""
+    """The added lines that may hold a guard from elsewhere: of no new route and no text."""
     known = {one.key for one in file.base.found}
     own = {
         number
@@ -125,12 +125,12 @@ def _moved_lines(file: DeclaringFile) -> list[str]:
         for number in range(one.line, one.end + 1)
     }
     quoted = set[int]()
-    root = _parse(GRAMMARS[splitext(file.text.path)[1].lower()], file.text.head)
+    grammar = GRAMMARS[splitext(file.text.path)[1].lower()]
+    root = parse_program("\n".join(file.text.head) + "\n", grammar)
     for node in root.find_all(regex=_PATTERNS["quote"].pattern):
-        if "string" in node.kind() or "comment" in node.kind():
+        if "string" in node.kind():
             quoted.update(range(node.range().start.line + 1, node.range().end.line + 2))
-    added = sorted(file.text.added - own - quoted)
-    return [_PATTERNS["comment"].sub("", file.text.head[number - 1]) for number in added]
+    return [file.text.head[number - 1] for number in sorted(file.text.added - own - quoted)]
 
 
 def _opens(file: DeclaringFile, one: Declaration, base: Counter[Any], head: Counter[Any]) -> bool:
@@ -303,7 +303,7 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
         touched: numbers of the differing lines and their neighbors; nothing else is read.
     """
     read, near = Declarations(), sorted(touched)
-    waiting = [(_parse(grammar, lines), "")]
+    waiting = [(parse_program("\n".join(lines) + "\n", grammar), "")]
     while waiting:
         node, scope = waiting.pop()
         kind, span = node.kind(), node.range()
@@ -328,12 +328,6 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
             read.refusals[scope, node.text()] += 1
         waiting += [(child, scope) for child in reversed(node.children()) if child.is_named()]
     return read
-
-
-def _parse(grammar: str, lines: Sequence[str]) -> "SgNode":
-    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
-
-    return SgRoot("\n".join(lines).encode("utf-8", "replace").decode() + "\n", grammar).root()
 
 
 def _turns_away(node: "SgNode") -> bool:

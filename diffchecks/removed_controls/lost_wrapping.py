@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import read_patterns, vocabulary
+from diffchecks.file_patterns import file_names, matches
 
 
 def find_lost_wrapping(files: Sequence["ChangedText"]) -> Iterator[RawFinding]:
@@ -237,6 +238,19 @@ class ChangedText:
         self.removed, self.added = frozenset(removed), frozenset(added)
 
     @cached_property
+    def code(self) -> "ChangedText":
+        """The text without comments, which protect nothing, whatever they say."""
+        by_hash = matches(self.path, file_names("commented_by_hash"))
+
+        def bare(lines: list[str]) -> list[str]:
+            text = _PATTERNS["hash_comment" if by_hash else "comment"].sub(
+                lambda one: one["kept"] or "\n" * one[0].count("\n"), "\n".join(lines)
+            )
+            return text.split("\n") if lines else []
+
+        return ChangedText(self.path, bare(self.base), bare(self.head), self.removed, self.added)
+
+    @cached_property
     def added_text(self) -> str:
         """The added lines, joined."""
         return _joined(self.head, sorted(self.added))
@@ -254,8 +268,7 @@ class ChangedText:
     def _added_calls(self) -> Counter[str]:
         """Name → how many more calls of it are added than removed."""
         calls = Counter(_PATTERNS["called"].findall(self.added_text))
-        removed = _joined(self.base, sorted(self.removed))
-        calls.subtract(_PATTERNS["called"].findall(removed))
+        calls.subtract(_PATTERNS["called"].findall(_joined(self.base, sorted(self.removed))))
         return calls
 
     def hunks(self) -> Iterator[LineRange]:

@@ -116,13 +116,8 @@ def _unbounded(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
         if not _PATTERNS["bounded"].search(text) and _PATTERNS["endless"].sub("*", text) in {
             _PATTERNS["endless"].sub("*", old) for old in lines
         }:
-            yield RawFinding(
-                "bound-removed",
-                file.path,
-                number,
-                "A repetition of the pattern is no longer bounded",
-                confidence=0.7,
-            )
+            says = "A repetition of the pattern is no longer bounded"
+            yield RawFinding("bound-removed", file.path, number, says, confidence=0.7)
 
 
 def _without_separator(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from diffchecks.check_io import parse_program
 from diffchecks.data_files import read_patterns, read_yaml
 from diffchecks.removed_controls.lost_wrapping import split_arguments
 from diffchecks.test_quality.proof_python import GENERIC, ProofTestJob, PythonTest
@@ -43,10 +44,8 @@ class ScriptNames:
     """
 
     def __init__(self, text: str, language: str) -> None:
-        from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
-
         text = _PATTERNS["escape"].sub(_unescape, text)
-        root = SgRoot(text, "go" if language == "go" else "tsx").root()
+        root = parse_program(text, "go" if language == "go" else "tsx")
         self.nodes = list(_walk(root))
         self._names: dict[str, str] = {}
         self._makers = set[str]()

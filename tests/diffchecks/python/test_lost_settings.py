@@ -71,6 +71,9 @@ LOST = [
 def test_a_line_that_hardened_what_stays(codes: Codes, path: str, was: str, now: str) -> None:
     assert codes(check, {path: was}, {path: now}) == ["hardening-removed"]
     assert codes(check, {path: now}, {path: was}) == []
+    gone = next(line for line in was.split("\n") if line not in now)
+    mark = "//" if path.endswith(("ts", "js", "go", "cs")) else "#"
+    assert codes(check, {path: was}, {path: f"{now}{mark} {gone}\n"}) == ["hardening-removed"]
 
 
 KEPT = [

@@ -48,11 +48,14 @@ def around(text: str) -> str:
 
 
 @pytest.mark.parametrize(("path", "was", "now"), LOST)
-def test_escaping_that_is_removed(
+def test_escaping_that_is_removed_whatever_a_comment_says(
     compare: Callable[..., Any], path: str, was: str, now: str
 ) -> None:
-    (one,) = compare(check, {path: around(was)}, {path: around(now)}).findings
-    assert (one.code, one.line) == ("escape-removed", 2)
+    forms = {"py": "# {}", "rb": "# {}", "php": "<!-- {} -->", "erb": "<!-- {} -->"}
+    plea = forms.get(path[2:], "/* {} */").format(was.replace("\n", " "))
+    for after in (now, f"{now}  {plea}"):
+        (one,) = compare(check, {path: around(was)}, {path: around(after)}).findings
+        assert (one.code, one.line) == ("escape-removed", 2)
 
 
 @pytest.mark.parametrize(("path", "was", "now"), KEPT)
@@ -83,6 +86,8 @@ def test_a_comparison_that_is_no_longer_constant_time(
     other = now.replace("b", "c").replace("given", "taken")
     assert codes(check, {path: around(was)}, {path: around(other)}) == []
     assert codes(check, {path: around(was)}, {path: around(f"{now}\n{was}")}) == []
+    plea = f"{now} {'#' if path.endswith(('py', 'rb')) else '//'} {was}"
+    assert codes(check, {path: around(was)}, {path: around(plea)}) == ["comparison-timing"]
 
 
 @pytest.mark.parametrize(
