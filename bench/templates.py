@@ -17,7 +17,7 @@ from pathlib import Path
 
 from diffchecks import DATA, taint, templates
 from diffchecks.check_io import RawFinding
-from diffchecks.file_patterns import TEMPLATE_DIRECTORIES, file_names, matches
+from diffchecks.file_patterns import TEMPLATE_DIRECTORY, file_names, matches
 from diffchecks.jobs import FlowJob, SideJob
 from diffchecks.rules import Rule
 from orchestrator.catalog.data_file_layers import read_shipped_layer
@@ -36,9 +36,7 @@ def look(root: Path) -> Iterator[tuple[str, RawFinding]]:
     for raw in templates.run(SideJob(root=str(root), paths=pages)).findings:
         yield "templates", raw
     modules = [name for name in names if matches(name, file_names("python"))]
-    tree = [
-        name for name in names if name in {*modules, *pages} or TEMPLATE_DIRECTORIES.search(name)
-    ]
+    tree = [name for name in names if name in {*modules, *pages} or TEMPLATE_DIRECTORY.search(name)]
     models = sorted(map(str, (DATA / "taint").glob("*.yaml")))
     changed = [*modules, *pages]
     for at in range(0, len(changed) if modules else 0, WHOLE_TREE_BATCH):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -162,16 +163,15 @@ class FlowState:
         if not alive:
             return
         first, *others = alive
-        self.values, cleared = dict(first.values), first.cleared
+        self.values = dict(first.values)
         for state in others:  # most names have the same value everywhere
             same, there = self.values.items(), state.values
             self.values = {name: value for name, value in same if there.get(name) is value}
-            cleared = common(cleared, state.cleared)
         for name in {name for state in others for name in (*first.values, *state.values)}:
             if name not in self.values or self.values[name].taints:
                 values = [s.checked(s.values[name]) for s in alive if name in s.values]
                 self.values[name] = either(values)
-        self.cleared = dict(cleared)
+        self.cleared = dict(reduce(common, (state.cleared for state in alive)))
 
     def checked(self, value: FlowValue) -> FlowValue:
         """A value with what has been checked of it so far."""

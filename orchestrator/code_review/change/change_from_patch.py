@@ -122,7 +122,7 @@ async def _apply_patch(
         if not file.patch.has_data
     ]
     async with Objects(store) as objects:
-        return await compare_trees(objects, start, name, tree, unseen=unseen)
+        return await compare_trees(objects, start, name, tree, unseen=tuple(unseen))
 
 
 def _line_end_variants(reader: Reader, files: list[FilePatch]) -> list[bytes]:

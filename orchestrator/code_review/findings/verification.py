@@ -178,8 +178,8 @@ async def _faults(
         return found
     # What a run printed shows what the place does.
     ran = "".join(one.quote for one in _printed(given, claim)[:1])
-    quotes = [one for one in given.quotes if one.file != RUN_SNIPPET]
-    given = replace(given, quotes=quotes, one_place=given.one_place or ran)
+    of_code = [one for one in given.quotes if one.file != RUN_SNIPPET]
+    given = replace(given, quotes=of_code, one_place=given.one_place or ran)
     if not given.quotes:
         return [*found, "it quotes no code"]
     if given.verdict == "intended":
