@@ -137,7 +137,7 @@ def merge(one: Cleared, other: Cleared) -> Cleared:
     return {key: one.get(key, frozenset()) | other.get(key, frozenset()) for key in {*one, *other}}
 
 
-def common(one: Cleared, other: Cleared) -> Cleared:
+def common(one: Cleared, other: Cleared) -> dict[str, frozenset[str]]:
     """What each of both clears."""
     return {key: one[key] & other[key] for key in one.keys() & other.keys()}
 
@@ -171,7 +171,7 @@ class FlowState:
             if name not in self.values or self.values[name].taints:
                 values = [s.checked(s.values[name]) for s in alive if name in s.values]
                 self.values[name] = either(values)
-        self.cleared = dict(reduce(common, (state.cleared for state in alive)))
+        self.cleared = reduce(common, (state.cleared for state in alive))
 
     def checked(self, value: FlowValue) -> FlowValue:
         """A value with what has been checked of it so far."""
