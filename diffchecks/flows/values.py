@@ -132,7 +132,7 @@ def checked(values: Iterable[FlowValue], classes: frozenset[str] = frozenset({AL
     return found
 
 
-def merge(one: Cleared, other: Cleared) -> Cleared:
+def merge(one: Cleared, other: Cleared) -> dict[str, frozenset[str]]:
     """What both clear together."""
     return {key: one.get(key, frozenset()) | other.get(key, frozenset()) for key in {*one, *other}}
 
@@ -154,7 +154,7 @@ class FlowState:
 
     def clear(self, cleared: Cleared) -> None:
         """A check has passed."""
-        self.cleared = dict(merge(self.cleared, cleared))
+        self.cleared = merge(self.cleared, cleared)
 
     def become(self, states: Sequence[FlowState]) -> None:
         """Go on from one of several states; those that have left do not count."""

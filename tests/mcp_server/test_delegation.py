@@ -1,5 +1,6 @@
 """A coding agent's own model answers the questions of a review."""
 
+import shutil
 from pathlib import Path
 
 import anyio
@@ -20,12 +21,14 @@ async def test_a_delegated_review_equals_the_direct_one_on_the_same_replies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = repository(tmp_path / "repo")
+    # Another store: a repeated review of the same head takes over what the first one found.
+    other = Path(shutil.copytree(repo, tmp_path / "other"))
 
     def direct() -> str:
         with start_blocking_portal() as portal, serving(portal, monkeypatch, "anthropic", team()):
-            return review(repo, "anthropic", base="HEAD~1").run_id
+            return review(other, "anthropic", base="HEAD~1").run_id
 
-    theirs = await stored(repo, await to_thread.run_sync(direct))
+    theirs = await stored(other, await to_thread.run_sync(direct))
     brain = Brain(team())
     async with served(repo, **HOW) as server, hosting(server) as host:
         found = await host.finish(
@@ -41,8 +44,9 @@ async def test_a_host_that_is_killed_at_every_message_is_asked_nothing_twice(
     tmp_path: Path,
 ) -> None:
     repo = repository(tmp_path / "repo")
+    other = Path(shutil.copytree(repo, tmp_path / "other"))
     whole, brain = Brain(team()), Brain(team())
-    async with served(repo, **HOW) as server, hosting(server) as host:
+    async with served(other, **HOW) as server, hosting(server) as host:
         first = await host.finish(await host.call("review", reasoner="host"), whole)
     found = {"state": "running", "run": ""}
     kills = 0
@@ -55,7 +59,7 @@ async def test_a_host_that_is_killed_at_every_message_is_asked_nothing_twice(
         kills += 1
     assert kills > len(whole.asked)
     assert len(brain.asked) == len(whole.asked)
-    ours, theirs = await stored(repo, found["run"]), await stored(repo, first["run"])
+    ours, theirs = await stored(repo, found["run"]), await stored(other, first["run"])
     assert ours.digest == theirs.digest
 
 

@@ -94,11 +94,9 @@ UNREAD: list[tuple[str, str | bytes, str]] = [
     ("logo.png", b"\x7fELF\0\1", "binary: a compiled program, which the analyzers cannot read"),
     ("job", "#!/usr/bin/guile\n", "not read as a program: only its text was searched"),
     ("LICENSE-x", "#!/bin/sh\n", "not read as a program: only its text was searched"),
-    ("a.php7", "<?php f();\n", "not read as PHP: only its text was searched"),
     ("deno.lock", LOCK, "lock file; nothing of the change was read as code"),
     ("a.pas", "program p;\n", "not read as Pascal: only its text was searched"),
     ("a.d", "void main() {}\n", "not read as D: only its text was searched"),
-    ("Makefile.PL", "print 1;\n", "not read as Perl: only its text was searched"),
     ("top.v", "module m; endmodule\n", "not read as Verilog: only its text was searched"),
     ("a.js.ejs", "<%- user %>\n", "not read as EJS: only its text was searched"),
     (
