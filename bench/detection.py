@@ -185,11 +185,15 @@ def prepare(name: str, case: Case, cache: Path, remote: str) -> Path:
         git(folder, "update-ref", f"refs/heads/{branch}", made)
         parent = ("-p", made)
     (folder / ".git/shallow").unlink(missing_ok=True)
-    # An earlier review would hand its findings on.
-    shutil.rmtree(folder / ".diffcourt/state", ignore_errors=True)
+    forget(folder)
     git(folder, "symbolic-ref", "HEAD", "refs/heads/pr")
     git(folder, "reset", "--quiet", "--hard")
     return folder
+
+
+def forget(repo: Path) -> None:
+    """Remove the earlier reviews of a repository, which would hand their findings on."""
+    shutil.rmtree(repo / ".diffcourt/state", ignore_errors=True)
 
 
 def case_of(name: str) -> Case:
@@ -386,6 +390,7 @@ def main() -> int:
         else:
             for kind, played in case.reviews.items():
                 if args.effort in {None, played.effort}:
+                    forget(repo)
                     found = replay(repo, played)
                     named = sums[f"{played.effort}, {kind}"].report(
                         f"{name}, {kind}", *found, case.defect, played.labels
