@@ -4,10 +4,11 @@ A finding is told from others by its rule, the cited text and the enclosing scop
 numbers or indentation, so that moved code causes no new finding. A finding is new if these occur
 more often in head than in base. The rest is compared again without the scope and without what a
 formatter changes, for code that was moved or whose function was renamed. A password that base has
-in another statement is a sample that was moved, or known for long. Finally, uncertain findings (of
-tools that recognize calls by name only) are compared by message: the same call in the same function
-of a file, written differently, is not new, unless the file moved. Taint analysis reports new data
-that flows into it. A file that did not parse stays so.
+in another statement is a sample that was moved, or known for long, as is a key in the same file.
+Finally, uncertain findings (of tools that recognize calls by name only) are compared by message:
+the same call in the same function of a file, written differently, is not new, unless the file
+moved. So is markup of the same values. Taint analysis reports new data that flows into it. A file
+that did not parse stays so.
 """
 
 import re
@@ -35,6 +36,8 @@ MIN_DIALECT = 2
 
 _NAMED_LINES = 12  # of the other places
 _BLANK = re.compile(r"\s+")
+_TEXT = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
+_VALUE = re.compile(r"[#$]\{(?!'[^']*'(?:if|unless))[^}]*\}")
 _LAYOUT = re.compile(r",(?=[)\]}])|;$")
 T = TypeVar("T")
 
@@ -81,8 +84,8 @@ def find_new(
 
     new, rest = unmatched(base, sorted(head, key=unchanged_lines_first), identity)
     new, rest = unmatched(rest, new, _text_identity)
-    known = {password for finding in base for password in chosen_passwords(finding)}
-    new = [f for f in new if not known.issuperset(chosen_passwords(f) or {""})]
+    known = {secret for finding in base for secret in _secrets(finding)}
+    new = [f for f in new if not known.issuperset(_secrets(f) or {""})]
     new = unmatched(rest, new, _message_identity)[0]
     unread = Counter(raw.code for _, raw in base if _is_about_file(raw))
     # Where several files of base did not parse, it is another language under the same name.
@@ -142,6 +145,12 @@ def chosen_passwords(finding: RuledFinding) -> frozenset[str]:
     return frozenset(raw.redact if raw.code in PASSWORDS else ())
 
 
+def _secrets(finding: RuledFinding) -> frozenset[str]:
+    """What it is about: passwords, or else keys and tokens, which are known only in their file."""
+    raw = finding[1]
+    return chosen_passwords(finding) or frozenset(f"{raw.path}: {each}" for each in raw.redact)
+
+
 def _text_identity(finding: RuledFinding) -> tuple[str, ...]:
     """Equal for the same statement elsewhere, in another formatter's layout and quotes."""
     rule, text, _ = identity(finding)
@@ -153,9 +162,12 @@ def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
     rule, raw = finding
     if _is_about_file(raw):
         return "file", rule.id, raw.path
-    if raw.confidence == 1 or not raw.scope:
-        return identity(finding)
-    return "message", rule.id, raw.path, raw.scope, raw.message
+    if raw.confidence < 1 and raw.scope:
+        return "message", rule.id, raw.path, raw.scope, raw.message
+    if 79 in rule.cwe:  # markup
+        values = _TEXT.sub(lambda text: "".join(_VALUE.findall(text[0])), raw.key or "")
+        return "values", rule.id, raw.path, raw.scope or "", values
+    return identity(finding)
 
 
 def unmatched(

@@ -176,9 +176,7 @@ class ModuleApi:
     def _mark_public(self) -> None:
         """Mark each member as public or not; griffe checks this mark first."""
         listed = self.module.exports
-        all_names = (
-            None if listed is None else {entry for entry in listed if isinstance(entry, str)}
-        )
+        all_names = None if listed is None else {one for one in listed if isinstance(one, str)}
         bound_once = _unconditional(self.source)
         # A framework finds them, and nobody imports them: only classes are there to derive from.
         found = not read_names("modules_of_frameworks").isdisjoint(self.source.path.split("/")[-2:])

@@ -25,8 +25,8 @@ from diffchecks.dependencies.lock_file_entries import (
 )
 from diffchecks.dependencies.look_alikes import find_look_alike
 from diffchecks.dependencies.manifests import find_manifest, is_manifest, read_manifest
-from diffchecks.dependencies.package_sources import NOTHING, Dependency, Manifest
-from diffchecks.jobs import DependenciesJob
+from diffchecks.dependencies.package_sources import NOTHING, Dependency, Manifest, repository
+from diffchecks.jobs import ChangedFile, DependenciesJob
 
 _RELEASE = re.compile(r"[@#](?:v|release-|version-)?\d+\.\d[\w.+-]*(?=[#&\s]|$)")
 _COMMIT = re.compile(r"[@#=][0-9a-f]{40}\b")
@@ -39,7 +39,11 @@ def run(job: DependenciesJob) -> CheckReply:
     locked: list[RawFinding] = []
     sides: list[tuple[Source, set[int], Manifest, Manifest]] = []
     at_commits: dict[str, set[str]] = {}  # by directory, what a lock file takes from repositories
-    local = set[str]()  # packages of the repository itself
+    changed = [f.path for f in job.files if f.status != "deleted" and is_manifest(f.path)]
+    of_head = [find_manifest(job.head_root, path) for path in (*changed, *job.members)]
+    local = {each.own_name.lower() for each in of_head}  # packages of the repository itself
+    sources = (one.source for each in of_head for one in each.dependencies.values())
+    named = set(map(repository, filter(None, sources)))
     for file in job.files:
         path, old, added = file.path, file.old_path, set(file.added)
         is_read = is_manifest(path) or is_lock_file(path) or is_build_script(path)
@@ -51,7 +55,7 @@ def run(job: DependenciesJob) -> CheckReply:
                 text = read_if_possible(job.base_root, old) if old else b""
                 reply.findings.extend(find_build_code(head, added, text))
             elif is_lock_file(path):
-                found, now_locked = _compare_lock_files(job, old, head, added, reply)
+                found, now_locked = _compare_lock_files(job, file, head, named, reply)
                 locked += found
                 of_folder = at_commits.setdefault(dirname(path), set())
                 of_folder.update(entry.name for entry in now_locked if entry.git)
@@ -60,13 +64,11 @@ def run(job: DependenciesJob) -> CheckReply:
                 in_head = read_manifest(path, head.text)
                 in_base = find_manifest(job.base_root, old)
                 sides.append((head, added, in_base, in_head))
-                local.add(in_head.own_name.lower())
                 locked += _compare_hashes(job, old, head, added)
         except Gap as gap:
             reply.gaps[path] = str(gap)
             continue
         reply.examined.append(path)
-    local |= {find_manifest(job.head_root, path).own_name.lower() for path in job.members}
     deleted = (file.path for file in job.files if file.status == "deleted")
     gone = (find_manifest(job.base_root, path) for path in deleted)
     before = [*(in_base for *_, in_base, _ in sides), *gone]
@@ -88,19 +90,21 @@ def run(job: DependenciesJob) -> CheckReply:
 
 
 def _compare_lock_files(
-    job: DependenciesJob, old: str | None, head: Source, added: Collection[int], reply: CheckReply
+    job: DependenciesJob, file: ChangedFile, head: Source, named: Collection[str], reply: CheckReply
 ) -> tuple[list[RawFinding], list[LockEntry]]:
     """Findings in a lock file, and its entries; a gap if base's version cannot be read."""
     if conflicts := list(find_conflicts(head)):
         reply.gaps[head.path] = "its packages could not be read: it has conflict markers"
         return [replace(conflicts[0], key="conflict")], []
-    after, before = read_entries(head.path, head.text), list[LockEntry]()
+    before, old = list[LockEntry](), file.old_path
+    entries = read_entries(head.path, head.text)
+    after = [replace(one, declared=repository(one.source) in named) for one in entries]
     if old and is_lock_file(old):
         try:
             before = read_entries(old, Source(old, read(job.base_root, old, MAX_LOCK_FILE)).text)
         except Gap as gap:
             reply.gaps[head.path] = f"it could not be compared, since in base {gap}"
-    return list(lock_files.compare(head, added, before, after)), after
+    return list(lock_files.compare(head, file.added, before, after)), after
 
 
 def _compare_hashes(

@@ -41,9 +41,7 @@ def find_build_code(head: Source, added: Collection[int], base: bytes) -> Iterat
         before = {}
     for command, (line, name) in _commands(head.data):
         if command not in before or before[command][1] != name:
-            message = (
-                f"Installing this package from its source runs {name}, as the command {command}"
-            )
+            message = f"Installing this package from source runs {name}, as the command {command}"
             yield RawFinding("install-script", head.path, line, message, key=command)
 
 

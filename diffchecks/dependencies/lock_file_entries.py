@@ -29,6 +29,7 @@ class LockEntry(Struct, frozen=True):
         script: it runs an install script.
         exempt: it needs no digest; nor do a path and a repository at a commit.
         git, bundled: the source is a repository, or the archive of another package.
+        declared: a manifest names the repository.
         path: the local directory or file of its source; empty: none.
         urls: download locations of its files, one URL for each host.
         files: file name → digest, if the lock file has several.
@@ -42,6 +43,7 @@ class LockEntry(Struct, frozen=True):
     exempt: bool = False
     git: bool = False
     bundled: bool = False
+    declared: bool = False
     path: str = ""
     urls: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()

@@ -153,7 +153,8 @@ def _judge_place(
         registry = any(not one.git and not one.path for one in older)
         instead = "and in base from a registry" if registry else "not from a registry"
         message = f"{name} is taken from the repository {_place(entry)}, {instead}"
-        yield "lock-source" if registry else "lock-outside", entry.source, message
+        code = "lock-source" if registry and not entry.declared else "lock-outside"
+        yield code, entry.source, message
     if entry.path and not any(one.path for one in older):
         if older:
             message = f"{name} is taken from a directory, but in base from a registry"

@@ -81,7 +81,7 @@ def _requirements(text: str) -> Manifest:
         elif line.strip() and not line.lstrip().startswith(("#", "-")):
             dependency = _python(line.split(" --hash")[0].rstrip("\\ "))
             found += [dependency] if dependency else []
-    return manifest("PyPI", found, settings=package_sources.pip_options(text))
+    return manifest("PyPI", found, settings=package_sources.pip_options("pip_option", text))
 
 
 def _pyproject(text: str) -> Manifest:

@@ -1,6 +1,5 @@
 """The entries of a manifest, in a common form for all kinds, and where packages come from."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -61,6 +60,12 @@ class Manifest(Struct, frozen=True):
     own_name: str = ""
 
 
+def repository(source: str) -> str:
+    """The host and path of a repository, in whatever way it is written; of GitHub, the path."""
+    found = _PATTERNS["repository"].fullmatch(source)
+    return found["place"].lower() if found else ""
+
+
 NOTHING = Manifest("", {}, {}, ())
 
 
@@ -95,18 +100,14 @@ def insecure(written: str, message: str) -> SourceSetting:
     return SourceSetting("insecure-registry", written, message)
 
 
-def pip_options(text: str) -> Iterator[SourceSetting]:
-    """Options in a requirements file."""
-    return _pip(_PATTERNS["pip_option"], text, "--")
-
-
 def pip_configuration(text: str) -> Manifest:
     """A pip.conf."""
-    return manifest("PyPI", settings=_pip(_PATTERNS["pip_setting"], text, ""))
+    return manifest("PyPI", settings=pip_options("pip_setting", text, ""))
 
 
-def _pip(pattern: re.Pattern[str], text: str, dashes: str) -> Iterator[SourceSetting]:
-    for option, value in pattern.findall(text):
+def pip_options(kind: str, text: str, dashes: str = "--") -> Iterator[SourceSetting]:
+    """Options in a requirements file, or settings of another kind."""
+    for option, value in _PATTERNS[kind].findall(text):
         name = f"{dashes if len(option) > 1 else '-'}{option}"
         if option == "trusted-host":
             yield insecure(value, f"{name} {value}: its certificate is not verified")

@@ -55,9 +55,7 @@ def read_patch(text: str) -> list[FileHunks]:
     reader, _, resolved = resolve_files(_renumber(data), "the patch")
     if not resolved:
         raise PatchRefused("the patch is empty")
-    found = [
-        FileHunks(_only_text_changes(file), file.patch.hunks, reader.crlf) for file in resolved
-    ]
+    found = [FileHunks(_only_text_changes(one), one.patch.hunks, reader.crlf) for one in resolved]
     names = [file.path for file in found]
     if len(set(names)) < len(names):
         raise PatchRefused("the patch names a file twice")

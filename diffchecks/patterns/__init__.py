@@ -146,9 +146,7 @@ def _by_origin(finding: RawFinding, program: Source) -> RawFinding:
 def programs_in(source: Source) -> list[Source]:
     """The programs in a file, each as a separate source; usually the file itself."""
     if is_component(source.path):
-        programs = [
-            (each.language, each.text) for each in extract_scripts(source.path, source.text)
-        ]
+        programs = [(one.language, one.text) for one in extract_scripts(source.path, source.text)]
     elif language := read_map("maps.yaml", "languages_of_tags").get(source.suffix):
         programs = [(language, extract_tags(source.text, language))]
     elif source.suffix.startswith(".jsp"):

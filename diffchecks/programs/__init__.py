@@ -10,6 +10,7 @@ suppression comments can be removed from the copy. Its findings are mapped back 
 import codecs
 import json
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -28,6 +29,7 @@ from diffchecks.safe_paths import SafeDirectory
 MAX_ARGV_BYTES = 100_000  # of file names in one run
 MAX_FILES = 10_000  # in one run
 _MAX_LINE = 200
+_ABOVE, _NEAR = 60, 4_000  # lines and characters that are searched for an intention
 
 TABLES: Mapping[str, Mapping[str, Any]] = read_yaml("programs.yaml")
 """What ``tables/programs.yaml`` says of each linter."""
@@ -169,6 +171,7 @@ class Execution(Struct, frozen=True):
         not_parsed: exit codes that mean that it cannot parse one of its files.
         max_files: in one run.
         memory_limit: False where none fits it.
+        intended: code → what shows that a finding is intended; see ``Linter._is_intended``.
     """
 
     package: str
@@ -179,6 +182,7 @@ class Execution(Struct, frozen=True):
     not_parsed: tuple[int, ...] = ()
     max_files: int = MAX_FILES
     memory_limit: bool = True
+    intended: Mapping[str, str] = {}
 
 
 class Linter(ABC):
@@ -240,7 +244,7 @@ class Linter(ABC):
                             why = one_line(f"{self.name} cannot parse it{problem[1]}")
                             gaps.setdefault(problem[0], why)
                         elif finding := self.finding(result, copies):
-                            found.append(finding)
+                            found += [] if self._is_intended(finding, copies) else [finding]
         except (LookupError, TypeError, AttributeError):
             raise LinterError(f"{self.name} printed JSON with an unknown structure") from None
         counted = {
@@ -275,6 +279,15 @@ class Linter(ABC):
         for key in self.execution.results:
             results = [each for one in results for each in one[key]]
         return list(results)
+
+    def _is_intended(self, finding: RawFinding, copies: FileCopies) -> bool:
+        """Whether the text above a finding, and at it after a NUL, shows that it is no defect."""
+        sign, at = self.execution.intended.get(finding.code, ""), max(0, finding.column - 1)
+        for name in (name for name, path in copies.paths.items() if sign and path == finding.path):
+            above, _, text = copies.text(name, finding.line - _ABOVE, finding.line).rpartition("\n")
+            if re.search(sign, f"{above}\n{text[:at]}"[-_NEAR:] + f"\0{text[at : at + _NEAR]}"):
+                return True
+        return False
 
     def _copy(self, root: Path, paths: Sequence[str], directory: Path) -> FileCopies:
         made = FileCopies(directory)

@@ -143,12 +143,6 @@ def _edits(result: Mapping[str, Any], copies: FileCopies, name: str) -> tuple[Ed
     return copies.edits(name, ((*_PLACE(start), *_PLACE(end), text) for start, end, text in places))
 
 
-def _is_unintended(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
-    """Whether no comment marks an unused import as intended for another tool."""
-    row = result["location"]["row"]
-    return not _PATTERNS["intended"].search(copies.text(name, row, row))
-
-
 def _before(result: Mapping[str, Any], copies: FileCopies, name: str) -> str:
     """The part of the line before what it is about."""
     row, column = _PLACE(result["location"])
@@ -174,7 +168,6 @@ def _protects_secret(result: Mapping[str, Any], copies: FileCopies, name: str) -
 
 
 _IN_CONTEXT: Mapping[str, Callable[[Mapping[str, Any], FileCopies, str], bool]] = {
-    "F401": _is_unintended,
     "F811": _redefines,
     UNDEFINED: _is_undefined_name,
     "S303": _protects_secret,

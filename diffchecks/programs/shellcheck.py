@@ -23,7 +23,7 @@ _CRLF = 1017  # reported for each line; one report is enough
 
 
 class ShellCheck(Linter):
-    """ShellCheck without configuration from the change or comments that suppress findings."""
+    """ShellCheck without configuration of the change or suppressions, but for split arguments."""
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name with the suffix, which names the dialect where no first line does."""

@@ -201,9 +201,7 @@ def find_definitions(tree: ast.Module) -> list[Definition]:
                 waiting.append((child, inner, False))
             elif has_blocks(child):
                 waiting.append((child, scope, True))
-    return sorted(
-        found, key=lambda definition: (definition.node.lineno, definition.node.col_offset)
-    )
+    return sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset))
 
 
 def first_line(node: DefinitionNode) -> int:

@@ -209,9 +209,7 @@ def _leaves_out(file: DeclaringFile, new: Declaration, old: Declaration) -> bool
 
 def _methods(side: Declarations, owner: str) -> set[str]:
     """The names of the methods of a class."""
-    inside = [
-        name.removeprefix(f"{owner}.") for name in side.owners if name.startswith(f"{owner}.")
-    ]
+    inside = [one.removeprefix(f"{owner}.") for one in side.owners if one.startswith(f"{owner}.")]
     return {found[0] for name in inside if (found := _PATTERNS["method"].match(name))}
 
 

@@ -75,9 +75,7 @@ def add_history(
 def _as_one(reverted: Sequence[tuple[Undone, RawFinding]]) -> RawFinding:
     """The finding for a commit, at the file that it concerns most, with the other places."""
     first = max(reverted, key=lambda each: _weight(each[0]))
-    others = [
-        f"{own.path}:{own.line}" for each in reverted if each is not first for own in each[1:]
-    ]
+    others = [f"{own.path}:{own.line}" for one in reverted if one is not first for own in one[1:]]
     more = [f"also at {name_some(others, _SHOWN_FILES)}"] if others else []
     return replace(first[1], detail="\n".join([first[1].detail, *more]))
 

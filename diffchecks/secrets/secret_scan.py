@@ -143,9 +143,7 @@ def find_secrets(source: Source) -> Iterator[RawFinding]:
         left = total[hit.code] - MAX_OF_A_KIND if number[hit.code] == MAX_OF_A_KIND else 0
         if number[hit.code] > MAX_OF_A_KIND:
             continue
-        parts = tuple(
-            filter(None, (part.strip() for part in text[hit.start : hit.end].split("\n")))
-        )
+        parts = tuple(filter(None, (one.strip() for one in text[hit.start : hit.end].split("\n"))))
         line = bisect.bisect_right(line_starts, hit.start)
         yield RawFinding(
             hit.code,

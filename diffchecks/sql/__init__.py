@@ -64,9 +64,7 @@ def _everyone(tokens: Tokens) -> Iterator[Token]:
                 if "DBA" in values[:3] or "SUPERUSER" in values[:3]:
                     yield token
                 continue
-            rights = {
-                part.value for part in statement[1 : values.index("ON")] if part.is_identifier
-            }
+            rights = {one.value for one in statement[1 : values.index("ON")] if one.is_identifier}
             everybody = "PUBLIC" in values[values.index("TO") :] and not rights <= _GRANTABLE
             server = values[values.index("ON") + 1 :][:3] == ["*", ".", "*"]
             if everybody or (server and "ALL" in rights):

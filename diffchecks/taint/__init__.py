@@ -98,9 +98,7 @@ def _trace(job: FlowJob) -> CheckReply:
 def _affected_names(job: FlowJob) -> frozenset[str] | None:
     """The names whose meaning the changed modules alter."""
     pairs = job.changed
-    files = [
-        pair for pair in pairs if all(path is None or path.endswith(_MODULES) for path in pair)
-    ]
+    files = [pair for pair in pairs if all(one is None or one.endswith(_MODULES) for one in pair)]
     return affected_names(Path(job.root), Path(job.other_root), files)
 
 

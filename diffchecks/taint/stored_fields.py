@@ -188,9 +188,7 @@ def _models(run: TaintJob, module: Module) -> "list[Class]":
     for target in list(targets):
         if isinstance(target, Module) and target is not module:
             targets += [resolve(value).target for value in list((target.globals or {}).values())]
-    found = [
-        target for target in targets if isinstance(target, Class) and _text_fields(run, target)
-    ]
+    found = [each for each in targets if isinstance(each, Class) and _text_fields(run, each)]
     if module.globals:
         run.imported_models[module] = found
     return found

@@ -89,9 +89,7 @@ class TemplateTree:
     @cached_property
     def _escaped(self) -> bool:
         """Whether values are escaped by default."""
-        return not any(
-            "autoescape" in text and _OFF.search(text) for text in self._programs if text
-        )
+        return not any("autoescape" in one and _OFF.search(one) for one in self._programs if one)
 
     @cached_property
     def _included(self) -> dict[str, list[tuple[str, str]]]:

@@ -337,3 +337,47 @@ def test_a_workspace_names_its_packages_in_the_lock_file_or_their_manifests(tmp_
     others = {"package-lock.json": lock, "c/package.json": '{"name": "@o/c"}'}
     reply = look(tmp_path, base, head | others)
     assert [finding.message for finding in reply.findings] == ["New dependency: d 1 (npm)"]
+
+
+FORKS = {
+    "Gemfile": ("gem 'a', github: 's/a', ref: '1f'\n", "gem 'a', git: 'https://b.example/s/a'\n"),
+    "Cargo.toml": tuple(
+        CARGO.format(f'a = {{git = "https://{host}/s/a.git", rev = "{COMMIT}"}}')
+        for host in ("github.com", "b.example")
+    ),
+    "package.json": tuple(
+        PACKAGE.format("", f'"a": "{source}#{COMMIT}"')
+        for source in ("s/a", "git+https://b.example/s/a.git")
+    ),
+}
+LOCKED = {
+    "Gemfile.lock": (
+        "GEM\n  remote: https://rubygems.org/\n  specs:\n    a (1)\n\nDEPENDENCIES\n  a\n",
+        "GIT\n  remote: https://github.com/s/a.git\n  specs:\n    a (1)\n\nDEPENDENCIES\n  a!\n",
+    ),
+    "Cargo.lock": tuple(
+        f'[[package]]\nname = "a"\nversion = "1.0.0"\nsource = "{source}"\n'
+        for source in (
+            "registry+https://github.com/rust-lang/crates.io-index",
+            f"git+https://github.com/s/a.git?rev={COMMIT}#{COMMIT}",
+        )
+    ),
+    "package-lock.json": tuple(
+        f'{{"lockfileVersion": 3, "packages": {{"node_modules/a": {{"version": "1.0.0", "resolved": "{url}"}}}}}}'
+        for url in (
+            "https://registry.npmjs.org/a/-/a-1.0.0.tgz",
+            f"git+ssh://git@github.com/s/a.git#{COMMIT}",
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "lock"), [*zip(FORKS, LOCKED, strict=True)])
+def test_a_repository_that_the_manifest_names_is_no_foreign_source(
+    tmp_path: Path, manifest: str, lock: str
+) -> None:
+    (was, now), base = LOCKED[lock], {manifest: ""}
+    for code, text in zip(("lock-outside", "lock-source"), FORKS[manifest], strict=True):
+        head = {manifest: text, lock: now}
+        reply = look(tmp_path / code, {**base, lock: was}, head)
+        assert [one.code for one in reply.findings if one.path == lock] == [code]

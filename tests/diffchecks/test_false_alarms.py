@@ -12,6 +12,10 @@ from diffchecks.check_io import Source
 Files = Mapping[str, str]
 
 MARKERS = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n"
+HASH = "$2a$10$ymaklWBnpBKlgdMgkjWVF.GMGyvH8aDuTK.glFOaKw712LHtRRymS"
+TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+ICON = "def icon(name, css)\n  \"<i class='{}#{{name}}{}'></i>\".html_safe\nend\n"
+FORK = "GIT\n  remote: https://{}/a/rack.git\n  revision: 1f\n  specs:\n    rack (6.1.7)\n\n"
 PROJECT = {"pyproject.toml": '[project]\nname = "x"\nversion = "1"\n', "x/__init__.py": ""}
 HTML = "function html(e, v) { e.innerHTML = '<div>' + v + '</div>'; }\n"
 BERRY = '__metadata:\n  version: 8\n\n"{}":\n  version: 1.3.0\n  resolution: "{}"\n  checksum: 10c0/{}\n'
@@ -249,6 +253,17 @@ QUIET = {
             "js/owl.carousel.min.js": HTML,
         },
     ),
+    "a hash and a token that the file has in another statement": (
+        {"db/u.sql": f"INSERT INTO u VALUES\n('a', '{HASH}');\n", "a.py": f'A = "{TOKEN}"\n'},
+        {
+            "db/u.sql": f"INSERT INTO u SELECT 'a', '{HASH}' WHERE b;\n",
+            "a.py": f'A = load(default="{TOKEN}")\n',
+        },
+    ),
+    "a class that is put into markup of the same values": (
+        {"a.rb": ICON.format("fa ", "#{css}")},
+        {"a.rb": ICON.format("#{'fas ' unless css}", "#{' ' if css}#{css}")},
+    ),
     "SQL about passwords": ({}, {"a.py": 'PASSWORD_SQL = "UPDATE users SET password = $1"\n'}),
 }
 
@@ -270,7 +285,11 @@ TWINS = {
         {**PROJECT, "x/api.py": VIEWS.format("etag")},
         {**PROJECT, "x/api.py": VIEWS.partition("\n\n\n")[2]},
     ),
-    "html-built": ({}, {"static/app.js": HTML}),
+    "html-built": (
+        {"a.rb": ICON.format("fa ", "#{css}")},
+        {"a.rb": ICON.format("fa ", "#{css}#{bio}")},
+    ),
+    "live-secret": ({"a.py": f'A = "{TOKEN}"\n'}, {"a.py": f'A = "{TOKEN[:-1]}6"\n'}),
     "does-not-parse": (
         {"a/n.json": "{,}\n", "b/n.json": "{}\n"},
         {"a/n.json": "{}\n", "b/n.json": '{"a": }\n'},

@@ -34,7 +34,8 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "DL3064": (FROM + "ENV DB_PASSWORD=hunter2\n", FROM + "ENV DB_HOST=db\n"),
     "DL3067": (
         "FROM debian:12 AS x\nFROM debian:12\nCOPY --from=x / /\n",
-        "FROM debian:12 AS x\nFROM debian:12\nCOPY --from=x /a /a\n",
+        "FROM tonistiigi/xx:1.1.0 AS xx\nFROM debian:12 AS y\nCOPY --from=xx / /\n"
+        "FROM scratch\nCOPY --from=y / /\n",
     ),
     "DL4003": (FROM + 'CMD ["a"]\nCMD ["b"]\n', FROM + 'CMD ["a"]\n'),
     "DL4004": (FROM + 'ENTRYPOINT ["a"]\nENTRYPOINT ["b"]\n', FROM + 'ENTRYPOINT ["a"]\n'),

@@ -7,7 +7,7 @@ import pytest
 
 from diffchecks.script_languages import interpreter
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
-from tests.diffchecks.programs.program_tools import Hadolint, Make, Ruff, ShellCheck, Zizmor
+from tests.diffchecks.programs.program_tools import Hadolint, Make, Oxlint, Ruff, ShellCheck, Zizmor
 
 pytestmark = pytest.mark.either_loop
 
@@ -335,3 +335,54 @@ async def test_a_heredoc_of_a_dockerfile_is_read_and_lines_stay_those_of_the_fil
     report = await Hadolint(frozenset({"DL3004"})).run(export({"Dockerfile": text}), ["Dockerfile"])
     assert codes(report) == ["DL3004"]
     assert report.findings[0].line == text.count("\n")
+
+
+SPLIT = """\
+pairs=(a=1 b=2)
+env_vars=(a b)
+export ${pairs[@]}
+export ${env_vars[@]}
+unset -v a ${pairs[@]}
+# shellcheck disable=SC2068
+# One word each.
+cp ${pairs[@]} /tmp
+unset a; cp ${pairs[@]} /tmp
+"""
+CASES = """\
+function f(a) {
+  switch (a) {
+    case 1:
+      return {
+        a,
+      };
+      break;
+    default: throw new Error(a); break;
+  }
+  f();
+}
+"""
+STAGES = """\
+FROM --platform=$BUILDPLATFORM tonistiigi/xx:${XX} AS xx
+FROM debian:12 AS a
+COPY --from=xx / /
+FROM debian:12 AS b
+COPY --from=a / /
+FROM scratch
+COPY --from=b / /
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "path", "text", "lines"),
+    [
+        (ShellCheck, "SC2068", "a.sh", SPLIT, [3, 9]),
+        (Oxlint, "no-unreachable", "a.ts", CASES, [10]),
+        (Hadolint, "DL3067", "Dockerfile", STAGES, [5]),
+    ],
+)
+async def test_what_the_lines_above_show_to_be_intended_is_not_reported(
+    export: Export, make: Make, code: str, path: str, text: str, lines: list[int]
+) -> None:
+    report = await make(frozenset({code})).run(export({path: text}), [path])
+    assert codes(report) == [code] * len(lines)
+    assert [found.line for found in report.findings] == lines
