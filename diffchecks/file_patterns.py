@@ -36,13 +36,14 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[st
 
 def suffix_of(name: str) -> str:
     """The ending of a file's name in lower case, with its dot; empty: no language has it."""
-    ending = splitext(name)[1].lower()
-    gemfile = vocabulary("gemfile").fullmatch(name.rpartition("/")[2])
-    return "" if gemfile or vocabulary("no_suffix").fullmatch(ending) else ending
+    last = name.rpartition("/")[2]
+    ending = splitext(last)[1].lower()
+    named = vocabulary("whole_name").fullmatch(last) or vocabulary("no_suffix").fullmatch(ending)
+    return "" if named else ending
 
 
 def may_be_script(path: str) -> bool:
     """Whether a file may be a script by its name: it has no suffix; its contents decide."""
     name = path.rpartition("/")[2]
     named = vocabulary("no_script").fullmatch(name) or matches(name, file_names("ruby_files"))
-    return not (suffix_of(name) or name.startswith(".") or named)
+    return not (suffix_of(name) or named)

@@ -138,7 +138,7 @@ def inspect_content(data: bytes) -> ContentInfo:
     if binary and not stray:
         published = len(data) < _WRAPPER_BYTES and data.startswith(_ARCHIVE[0])
         if published:
-            published = hashlib.sha256(data).hexdigest() in read_names("gradle_wrappers")
+            published = hashlib.sha256(data).hexdigest() in read_names("published_wrappers")
         return ContentInfo(len(data), binary=binary, target=data[:_KEPT], published=published)
     head = b"\n".join(data[:4096].split(b"\n")[:_HEADER_LINES])
     lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
@@ -313,8 +313,7 @@ def classify(
         return replace(file, skip=by_policy, gap=True)
     if by_policy is None and new.size > BIG_FILE_BYTES:
         return replace(file, skip=describe_size_limit(new.size, BIG_FILE_BYTES), gap=True)
-    script = new.target.startswith(b"#!")
-    return replace(file, kind="text", skip=by_policy, script=script)
+    return replace(file, kind="text", skip=by_policy, script=new.target.startswith(b"#!"))
 
 
 def describe_modes(files: Sequence[ChangedFile]) -> tuple[str, ...]:

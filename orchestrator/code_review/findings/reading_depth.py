@@ -183,8 +183,8 @@ def add_unread(
 
 
 def _program(file: ChangedFile, languages: LanguagesFile) -> str:
-    """The kind of a file that executes; empty for others, and where base has its bytes."""
-    if _is_empty(file) or file.only_moved:
+    """The kind of a file that executes; empty for others, deleted ones, and what base has."""
+    if _is_empty(file) or file.only_moved or file.new_mode is None:
         return ""
     language = languages.language_of(file.path)
     if language and not (file.script and _kind(file, languages) in {"prose", "settings"}):
