@@ -2,7 +2,7 @@
 
 Heredocs are rewritten for its parser, which knows only their simplest form. It needs a blank line
 after a heredoc, takes no dash or backslash before the name and no second heredoc of one
-instruction, and knows none of ``ADD``. Nor does it know a variable's default among ports.
+instruction, and knows none of ``ADD``. Nor does it know a port's default, or copies to ``.``.
 """
 
 import re
@@ -23,6 +23,7 @@ BLANK = b"\t \t \t"
 
 _INSTRUCTION = re.compile(rb"\s*(?:ONBUILD\s+)?(?:RUN|COPY|ADD)\s", re.IGNORECASE)
 _EXPOSED_DEFAULT = re.compile(rb"(?im)^([ \t]*EXPOSE[ \t].*?\$\{\w+):?-\w*\}")
+_HERE = re.compile(rb"(?m)((?:[ \t]|,[ \t]?\")\.)(?=(?:\"[ \t]*\])?[ \t\r]*$)")
 _ADD = re.compile(rb"\bADD\b", re.IGNORECASE)
 _OPENER = re.compile(rb"(?<=\s)\d*<<(?P<dash>-?)(?P<quote>[\"']?|\\)(?P<name>[\w.-]+)[\"']?")
 
@@ -32,7 +33,8 @@ class Hadolint(Linter):
 
     def prepare(self, path: str, data: bytes) -> bytes:
         """Remove comments that suppress findings or name a shell, and simplify heredocs."""
-        return simplify_heredocs(_EXPOSED_DEFAULT.sub(rb"\1}", _DIRECTIVES.sub(rb"\1-", data)))
+        data = _HERE.sub(rb"\1/", _EXPOSED_DEFAULT.sub(rb"\1}", _DIRECTIVES.sub(rb"\1-", data)))
+        return simplify_heredocs(data)
 
     def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
         """A file with an error of syntax."""

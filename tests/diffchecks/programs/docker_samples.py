@@ -14,7 +14,10 @@ SAMPLES: dict[str, tuple[str, str]] = {
         FROM + 'HEALTHCHECK CMD ["a"]\nHEALTHCHECK CMD ["b"]\n',
         FROM + 'HEALTHCHECK CMD ["a"]\n',
     ),
-    "DL3021": (FROM + "COPY a b c\n", FROM + "COPY a b c/\n"),
+    "DL3021": (
+        FROM + "COPY a b c\n",
+        FROM + 'COPY a b c/\nCOPY a \\\n  b .\nCOPY ["a", "b", "."]\n',
+    ),
     "DL3022": (
         FROM + "COPY --from=gone a b\n",
         "FROM debian:12 AS here\n" + FROM + "COPY --from=here a /b\n",

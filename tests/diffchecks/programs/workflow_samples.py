@@ -14,6 +14,9 @@ def _steps(steps: str, on: str = "push", more: str = "", job: str = "") -> str:
 _RUN = "      - run: make\n"
 _CHECKOUT = "      - uses: actions/checkout@0b1c2d3e4f5061728394a5b6c7d8e9f001122334\n"
 _ENV = "      - run: make\n        env:\n          A: {}\n"
+_OWN = (
+    "    if: {} == 'a[bot]' && github.event.pull_request.head.repo.full_name == github.repository\n"
+)
 _HEAD = "        with:\n          ref: ${{ github.event.pull_request.head.sha }}\n"
 _CONTAINER = (
     "    container:\n      image: app:1\n      credentials:\n        username: me\n"
@@ -39,7 +42,7 @@ SAMPLES: dict[str, tuple[str, str, str]] = {
     "bot-conditions": (
         CI,
         _steps(_RUN, "pull_request_target", job="    if: github.actor == 'dependabot[bot]'\n"),
-        _steps(_RUN, "pull_request_target", job="    if: github.repository == 'a/b'\n"),
+        _steps(_RUN, "pull_request_target", job=_OWN.format("github.actor")),
     ),
     "insecure-commands": (
         CI,
