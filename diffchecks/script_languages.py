@@ -22,9 +22,7 @@ def interpreter(data: bytes) -> str | None:
     names = [PurePosixPath(word).name for word in words]
     if names and names[0] == "env":
         names = [name for name in names[1:] if name[:1] != "-" and "=" not in name]
-    if names and names[0] == "busybox":
-        names = names[1:]
-    return names[0] if names else ""
+    return next((name for name in names if name != "busybox"), "")
 
 
 def is_husky_hook(path: str) -> bool:

@@ -341,7 +341,7 @@ class Calls(Syntax, ABC):
     ) -> FlowValue:
         tables = self.tables
         is_source = tables.sources.fullmatch(name) is not None
-        every = [receiver] if receiver.taints else []
+        every = [self.source(node, name)] if is_source else [receiver] * bool(receiver.taints)
         every += [*given.values, *given.named.values()]
         made = receiver.taints or tables.passes.search(name)
         looked_up = _PATTERNS["lookup"].search(name) and not made
@@ -353,7 +353,7 @@ class Calls(Syntax, ABC):
             value = self.invoke(node, local[0], given.values, state)
             return value if len(local) == 1 else CLEAN
         if is_source:
-            return self.source(node, name)
+            return every[0]
         if tables.fills.search(name):
             self._fill(node, given, receiver, state)
         if tables.mutates.search(name.rpartition(".")[2]) and any(v.taints for v in given.values):

@@ -78,7 +78,7 @@ class _Tree:
     def _gives(self, name: str, root: str, path: str) -> bool:
         with suppress(Gap):
             text = (source := Source(path, read(root, path))).text
-            if name in text and _says("uses", text, name):
+            if name.lower() in text.lower() and _says("uses", text, name):
                 shared = _says("shared", text, name) and not _says("module", text)
                 if shared or _says("settings", path) or _says("offers", text, name):
                     return True

@@ -232,8 +232,8 @@ def _without(lines: Counter[str], others: Iterable[str]) -> Counter[str]:
 
 
 def _key(line: str) -> str:
-    """Equal for lines that differ only in their layout and quotes."""
-    return strip_whitespace(line).rstrip(",;").replace("'", '"')
+    """Equal for lines that differ only in their layout, quotes and what may change a variable."""
+    return strip_whitespace(_PATTERNS["mutable"].sub("", line)).rstrip(",;").replace("'", '"')
 
 
 def _tells(line: str) -> bool:

@@ -161,7 +161,7 @@ def _weaker_values(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
                 for text in (before, last)
             )
             if not read_names("interface_flags").isdisjoint(own):
-                named -= {"escape", "validate", "verify"}
+                named -= {"entities", "escape", "validate", "verify"}
             if old[at] != new[at] and _is_weaker(named, old[at], new[at]):
                 says = f"A weaker value replaces {old[at]}: {file.head[number - 1].strip()[:SHOWN]}"
                 yield RawFinding("hardening-removed", file.path, number, says, confidence=0.7)

@@ -138,8 +138,9 @@ def _null_comparisons(tokens: Tokens) -> Iterator[Token]:
 
 
 def _all_rows(tokens: Tokens) -> Iterator[Token]:
-    """Find deletions, and updates to one value but of a column that the file adds, of all rows."""
+    """Find deletions and updates to one value, but of columns that the file adds or copies."""
     added = {name.value for word, name in pairwise(tokens) if word.value in {"ADD", "COLUMN"}}
+    copied = {name.value for word, name in pairwise(tokens) if word.value == "FROM"}
     for at, token in enumerate(tokens):
         begins = at == 0 or tokens[at - 1].value in _STARTS or tokens[at - 1].kind == "dollar"
         if not begins or token.value not in {"DELETE", "UPDATE"} or token.kind != "word":
@@ -149,7 +150,8 @@ def _all_rows(tokens: Tokens) -> Iterator[Token]:
         name = values[2] if len(values) > 2 and values[1] == "FROM" else ""
         if len(values) == 6 and values[2] == "SET" and values[3] not in added:
             is_fixed = statement[5].kind in {"text", "number"} or values[5] in _FIXED
-            name = values[1] if is_fixed else ""
+            is_emptied = values[5] == "NULL" and values[1] in copied
+            name = values[1] if is_fixed and not is_emptied else ""
         if name and not _PATTERNS["passing"].search(name) and _LIMITED.isdisjoint(values):
             yield token
 

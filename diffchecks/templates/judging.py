@@ -112,7 +112,7 @@ class _Judge:
         return is_typed(_base(value)) or self._dialect.typed.search(value) is not None
 
     def all(self) -> Iterator[Found]:
-        spans = []
+        spans = [found.span() for found in _PATTERNS["subject"].finditer(self._page.text)]
         for opened, end, value in self._unescaped_blocks():
             spans.append((opened.start, end))
             if value:

@@ -282,3 +282,11 @@ def test_a_fix_that_only_laid_other_lines_out_differently_is_what_it_added(found
     base = "\n".join(["def view(error):", *now, ""])
     assert found(base, base.replace("        kind='text/plain',\n", ""), fix)
     assert not found(base, base.replace("        f'Invalid", "        f'Wrong"), fix)
+
+
+def test_a_parameter_that_is_no_longer_mutable_takes_no_fix_back(found):
+    added = tuple(line.replace("(name", "(&mut name") for line in FIX.added)
+    fix = PastFix(**{**to_builtins(FIX), "added": added})
+    base = SAFE.replace("tidy(name", "tidy(&mut name")
+    assert not found(base, base.replace("mut ", ""), fix)
+    assert found(base, OPEN, fix)

@@ -390,6 +390,7 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
             "js/e-MyWidget.js": "".join(map(str, range(500))),
             "www/main.js": "h();" * 900,
             "www/new.js": "h();" * 900,
+            "www/packed.js": "(window.webpackJsonp=window.webpackJsonp||[])" + "h();" * 9_000,
             "www/one.js": "f();\n" * 30 + "h();" * 900,
         },
         lambda: repo.git("rm", "-rq", "js", "www"),
@@ -402,7 +403,7 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
     bundles |= {"js/a-1.10.3/a.min.js": False, "js/b-1.10.3/b.min.js": True}
     bundles |= {"js/a-1.2.0/a.min.js": False, "js/c-Ab3dEf9h.js": False}  # deleted
     bundles |= {"js/d-AbcdEfgh.js": False, "js/d-XyzwVkQ_.js": False}  # deleted, and built again
-    bundles["www/main.js"] = False
+    bundles |= {"www/main.js": False, "www/packed.js": True}
     assert minified == {"lib.min.js": True, "old.min.js": False, **bundles}
     for name in (
         "claims.py",

@@ -1,0 +1,138 @@
+"""Everyday code in which a rule finds nothing, and its twin with the defect."""
+
+from pathlib import Path
+
+import pytest
+
+from diffchecks.check_io import Gap, NotApplicable, Source
+from diffchecks.script_languages import script_language
+from diffchecks.syntax_and_duplicates import looks
+from tests.diffchecks.test_false_alarms import Files, found
+
+IMAGE = f"services:\n  db:\n    image: mysql@sha256:{'a' * 64}\n    environment:\n      - "
+KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{'MIIEpAIBAAKCAQEAw7q0x8Zk2Jt3v5nQd8F4yH1rT6u' * 20}\n-----END RSA PRIVATE KEY-----\n"
+RUBY = "class A < ApplicationController\n  def f\n    {}\n  end\nend\n"
+SCRIPT = "app.use((req, res) => {{\n  return res.redirect({});\n}});\n"
+GO = (
+    "package a\n\nfunc f(w http.ResponseWriter, r *http.Request) {{\n\tbody, err := io.ReadAll(r.Body)\n"
+    "\tif err != nil {{\n\t\tw.Write([]byte({}))\n\t}}\n\tuse(body)\n}}\n"
+)
+GEMS = 'source "https://rubygems.org"\ngem "rails"\n'
+MAIL = "{}\n<!---------------->\n<html><body>{}</body></html>\n"
+TURBO = "{}import './b';\n"
+MIGRATION = "{}UPDATE users SET secret = NULL;\n"
+LOADED = "load(x, {{ decodeEntities: {} }});\nparse(x, {{ externalEntities: {} }});\n"
+
+# What both have in base, the everyday code, the twin, and the rule that finds it.
+TWINS: dict[str, tuple[Files, Files, Files, str]] = {
+    "a method with a beginning of its own": (
+        {},
+        {"a.rb": RUBY.format('send("check_#{params[:m]}", 1)')},
+        {"a.rb": RUBY.format('send("#{params[:m]}_check", 1)')},
+        "security.code-injection",
+    ),
+    "the whole of a value is interpolated": (
+        {},
+        {"a.cue": '{\n"password": "\\#(password)"\n"token": "\\(token)"\n}\n'},
+        {"a.cue": '{\n"password": "t7kQx9Lm2pZ"\n}\n'},
+        "security.password-literal",
+    ),
+    "a page that is loaded again": (
+        {},
+        {"a.js": "window.location = window.location.href;\nlocation.href = location.href;\n"},
+        {"a.js": "window.location = window.location.hash.slice(1);\n"},
+        "security.open-redirect",
+    ),
+    "the address of the request itself in Ruby": (
+        {},
+        {"a.rb": RUBY.format("redirect_to URI(request.original_url).merge(target).to_s")},
+        {"a.rb": RUBY.format("redirect_to URI(request.original_url).merge(params[:to]).to_s")},
+        "security.open-redirect",
+    ),
+    "the host of the request itself": (
+        {},
+        {"a.js": SCRIPT.format("`https://${req.hostname}${req.originalUrl}`")},
+        {"a.js": SCRIPT.format("`https://${req.hostname}${req.query.rest}`")},
+        "security.open-redirect",
+    ),
+    "the error of reading a body": (
+        {},
+        {"a.go": GO.format("err.Error()")},
+        {"a.go": GO.format("string(body)")},
+        "security.cross-site-scripting",
+    ),
+    "a column that is emptied after it is copied": (
+        {},
+        {"migrations/1/up.sql": MIGRATION.format("INSERT INTO t SELECT secret FROM users;\n")},
+        {"migrations/1/up.sql": MIGRATION.format("INSERT INTO t SELECT secret FROM others;\n")},
+        "qa.sql-all-rows",
+    ),
+    "a global name that an imported package sets": (
+        {},
+        {
+            "a.js": TURBO.format("import '@hotwired/turbo';\n"),
+            "b.js": "export {};\nTurbo.visit(1);\n",
+        },
+        {"a.js": TURBO.format(""), "b.js": "export {};\nTurbo.visit(1);\n"},
+        "qa.script-undeclared",
+    ),
+    "packages beside others of the same family": (
+        {"Gemfile": GEMS},
+        {"Gemfile": GEMS + 'gem "net-ftp", "~> 0.1"\ngem "omniauth-oauth", "~> 1.0"\n'},
+        {"Gemfile": GEMS + 'gem "omniauth-oauth3", "~> 0.1"\ngem "nokogirl", "~> 1.0"\n'},
+        "security.lookalike-dependency",
+    ),
+    "entities that are decoded": (
+        {"a.js": LOADED.format("false", "false")},
+        {"a.js": LOADED.format("true", "false")},
+        {"a.js": LOADED.format("false", "true")},
+        "security.hardening-removed",
+    ),
+    "the subject of a mail": (
+        {},
+        {"email/a.html.hbs": MAIL.format("Hello {{{name}}}", "{{name}}")},
+        {"email/a.html.hbs": MAIL.format("Hello", "{{{name}}}")},
+        "security.template-unescaped",
+    ),
+    "an empty or random password that is allowed": (
+        {},
+        {"docker-compose.yml": IMAGE + "MYSQL_RANDOM_ROOT_PASSWORD=yes\n"},
+        {"docker-compose.yml": IMAGE + "MYSQL_ALLOW_EMPTY_PASSWORD=true\n"},
+        "security.database-without-password",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TWINS)
+def test_everyday_code_is_quiet_and_its_twin_is_found(tmp_path: Path, what: str) -> None:
+    base, quiet, told, rule = TWINS[what]
+    for side in ("quiet", "told"):
+        (tmp_path / side).mkdir()
+    assert found(tmp_path / "quiet", base, quiet) == []
+    assert rule in found(tmp_path / "told", base, told)
+
+
+def test_a_key_of_a_test_environment_is_one_of_tests(tmp_path: Path) -> None:
+    paths = (f"scripts/{name}/auth/key.yml" for name in ("environments", "test-environments"))
+    rules = found(tmp_path, {}, dict.fromkeys(paths, KEY))
+    assert rules == ["security.private-key", "security.example-key"]
+
+
+def test_loosened_dependencies_of_a_change_are_one_finding(tmp_path: Path) -> None:
+    names = ("rails", "puma", "devise")
+    base, head = ("".join(f'gem "{n}"{spec}\n' for n in names) for spec in (', "~> 1.0"', ""))
+    assert found(tmp_path, {"Gemfile": base}, {"Gemfile": head}) == ["security.loosened-dependency"]
+
+
+def test_a_fixture_in_yaml_with_code_of_ruby_is_no_gap_and_a_setting_is_one() -> None:
+    text = b"a:\n  b: <%= c %>\n<% d %>\n"
+    with pytest.raises(NotApplicable):
+        list(looks(Source("spec/fixtures/a.yml", text)))
+    with pytest.raises(Gap):
+        list(looks(Source("config/a.yml", text)))
+
+
+def test_a_first_line_names_what_runs_ruby() -> None:
+    for program in ("rake", "rackup", "thor", "bundle", "cap"):
+        assert script_language("bin/x", f"#!/usr/bin/env {program}\n".encode()) == "rb"
+    assert script_language("bin/x", b"#!/usr/bin/env other\n") == ""
