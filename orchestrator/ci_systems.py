@@ -29,12 +29,6 @@ class CiSystem(Struct, frozen=True):
     request: tuple[str, str, str] = ("", "", "")
     branch: str = ""
 
-    def name_request(self, environment: Mapping[str, str]) -> str:
-        """The pull request of a job, such as ``pull/7``; empty without one."""
-        variable, value, name = self.request
-        found = re.fullmatch(value, environment.get(variable, ""))
-        return found.expand(name) if found and variable else ""
-
 
 CI_SYSTEMS = tuple(
     CiSystem(name, **given) for name, given in read_table(__file__, "ci_systems.yaml").items()
@@ -47,3 +41,11 @@ def find_ci_system(environment: Mapping[str, str]) -> CiSystem | None:
         if all(re.fullmatch(value, environment.get(n, "")) for n, value in system.markers.items()):
             return system
     return None
+
+
+def name_request(environment: Mapping[str, str]) -> str:
+    """The pull request of a job, such as ``pull/7``, by its variable alone; empty without one."""
+    for variable, value, name in (system.request for system in CI_SYSTEMS):
+        if variable and (found := re.fullmatch(value, environment.get(variable, ""))):
+            return found.expand(name)
+    return ""

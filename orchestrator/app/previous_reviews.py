@@ -15,7 +15,7 @@ from orchestrator.app.runs.verdict_files import read_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import DAMAGE, ReviewOptions
 from orchestrator.catalog.shared_literals import HOST, OFFLINE
-from orchestrator.ci_systems import find_ci_system
+from orchestrator.ci_systems import find_ci_system, name_request
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.carried_findings import (
     NOTHING_HANDED_OVER,
@@ -137,8 +137,7 @@ def name_change(options: ReviewOptions, change: Change, environment: Mapping[str
     Of a detached HEAD, it is the branch of the CI's variables.
     What is not committed yet is another change than the branch's commits.
     """
-    system = find_ci_system(environment)
-    if system and (request := system.name_request(environment)):
+    if request := name_request(environment):
         return request
     if options.diff is not None:
         return ""
@@ -149,7 +148,7 @@ def name_change(options: ReviewOptions, change: Change, environment: Mapping[str
         text = read_safely(Path(change.git_dir), "HEAD").decode()
     except (OSError, UnicodeDecodeError):
         return ""
-    found = _BRANCH.fullmatch(text)
+    found, system = _BRANCH.fullmatch(text), find_ci_system(environment)
     branch = found[1] if found else environment.get(system.branch if system else "", "")
     uncommitted = (options.worktree or options.staged) and options.base is None
     part = "uncommitted" if uncommitted else "branch"

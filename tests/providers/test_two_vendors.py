@@ -1,6 +1,7 @@
 """Teams whose agents use models of two vendors, each behind its own strict server."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -242,7 +243,7 @@ def test_a_run_that_is_killed_resumes_and_replays_to_the_same_digest(
     One agent works at a time: a call of another one that is in flight would be repeated.
     """
     settings = f"{POLICY[SETTINGS]}{AT_OPENAI}concurrency: 1\n"
-    repo = change(tmp_path, {**BASE, **POLICY, SETTINGS: settings}, HEAD).path
+    repo = change(tmp_path / "repo", {**BASE, **POLICY, SETTINGS: settings}, HEAD).path
     started: list[subprocess.Popen[bytes]] = []
 
     first, last = team()["security"]
@@ -259,8 +260,10 @@ def test_a_run_that_is_killed_resumes_and_replays_to_the_same_digest(
             return of_claude(security=[*work]), of_openai(first, EMPTY)
         return of_claude(), of_openai(*work)
 
+    # Another store: a repeated review of the same head takes over what the first one found.
+    other = Path(shutil.copytree(repo, tmp_path / "other"))
     with two(portal, monkeypatch, *scripts(first, last)):
-        calm = review(repo, "anthropic")
+        calm = review(other, "anthropic")
     with two(portal, monkeypatch, *scripts(*lines)):
         arguments = [sys.executable, "-m", "orchestrator", *COMMAND, "--repo", str(repo)]
         started.append(subprocess.Popen(arguments))
