@@ -350,7 +350,7 @@ FORKS = {
         for source in ("s/a", "git+https://b.example/s/a.git")
     ),
 }
-LOCKED = {
+LOCK_TEXTS = {
     "Gemfile.lock": (
         "GEM\n  remote: https://rubygems.org/\n  specs:\n    a (1)\n\nDEPENDENCIES\n  a\n",
         "GIT\n  remote: https://github.com/s/a.git\n  specs:\n    a (1)\n\nDEPENDENCIES\n  a!\n",
@@ -372,11 +372,11 @@ LOCKED = {
 }
 
 
-@pytest.mark.parametrize(("manifest", "lock"), [*zip(FORKS, LOCKED, strict=True)])
+@pytest.mark.parametrize(("manifest", "lock"), [*zip(FORKS, LOCK_TEXTS, strict=True)])
 def test_a_repository_that_the_manifest_names_is_no_foreign_source(
     tmp_path: Path, manifest: str, lock: str
 ) -> None:
-    (was, now), base = LOCKED[lock], {manifest: ""}
+    (was, now), base = LOCK_TEXTS[lock], {manifest: ""}
     for code, text in zip(("lock-outside", "lock-source"), FORKS[manifest], strict=True):
         head = {manifest: text, lock: now}
         reply = look(tmp_path / code, {**base, lock: was}, head)
