@@ -274,7 +274,6 @@ async def test_archives_are_a_gap_where_they_are_no_test_data(review):
         "examples/a.tgz": gzip.compress(b"x"),
         "letter.docx": b"PK\3\4\0",
         "drawing.vsdx": b"PK\3\4\0",
-        "drawing.vsdx": b"PK\3\4\0",
         "cities.csv.gz": gzip.compress(b"x"),
         "blob": b"\0\1",
     }
