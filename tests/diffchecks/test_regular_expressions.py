@@ -1,9 +1,11 @@
 """Regular expressions of exponential and cubic time: which ones are, and where they are read."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+import diffchecks
 from diffchecks import regular_expressions
 from diffchecks.regular_expressions.backtracking import find_growth
 from tests.diffchecks.test_text_checks import codes, look
@@ -149,3 +151,12 @@ def test_loops_in_a_row_are_read_in_each_language(
 def test_a_file_that_cannot_be_parsed_is_a_gap(tmp_path: Path) -> None:
     reply = look(regular_expressions, tmp_path, "a.py", "def (a+)+:\n")
     assert reply.gaps == {"a.py": "it is not Python that can be parsed"}
+
+
+def test_no_expression_of_our_tables_skips_blank_lines_from_each_line_on() -> None:
+    r"""In ``(?m)^\s*``, each blank line is the start of all those below it: quadratic time."""
+    skips = re.compile(r"\(\?[a-z]*m[a-z]*[:)]\^\\s[*+]")
+    folder = Path(diffchecks.__file__).parent
+    files = [file for name in ("data", "tables") for file in (folder / name).rglob("*.*")]
+    assert len(files) > 100
+    assert [file.name for file in files if skips.search(file.read_text())] == []
