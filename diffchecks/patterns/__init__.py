@@ -248,7 +248,8 @@ def _matches(
     for pattern in patterns:
         reading, values = views[pattern.reads_comments]
         fits = pattern.grammars is None or reading.grammar in pattern.grammars
-        if fits and _may_match(pattern, source) and not pattern.file_without.search(reading.text):
+        without = pattern.file_without
+        if fits and _may_match(pattern, source) and not (without and without.search(reading.text)):
             found = reading.root.find_all(dict(pattern.config))  # type: ignore[call-overload]
             names_fit = _name_conditions(pattern, reading.root) if found else lambda _: True
             for node in filter(names_fit, found):

@@ -112,7 +112,7 @@ class Pattern(Struct, frozen=True):
     grammars: frozenset[str] | None
     near: re.Pattern[str] | None
     file: re.Pattern[str]
-    file_without: re.Pattern[str]
+    file_without: re.Pattern[str] | None
     only_names: Mapping[str, Mapping[str, Any]]
     except_names: Mapping[str, Mapping[str, Any]]
     reads_comments: bool
@@ -221,7 +221,7 @@ def _pattern(data: Mapping[str, Any]) -> Pattern:
         grammars=frozenset(data["grammars"]) if "grammars" in data else None,
         near=re.compile(data["near"], re.IGNORECASE) if "near" in data else None,
         file=re.compile(data.get("file", "")),
-        file_without=re.compile(data.get("file_without", NOTHING)),
+        file_without=re.compile(data["file_without"]) if "file_without" in data else None,
         only_names=data.get("only_names", {}),
         except_names=data.get("except_names", {}),
         reads_comments=bool(re.search(r"'kind': '\w*comment'", str(data["rule"]))),

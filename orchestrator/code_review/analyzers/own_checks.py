@@ -264,11 +264,11 @@ class PatternsCheck(SideCheck):
         asked, known = self._workspace.pattern_passes.of[side.name]
         missing = [path for path in paths if path not in asked]
         seconds = time_limit(SECONDS, min(BATCH, len(missing)))
-        replies, errors = await call_check_in_batches(
-            self._pool, "patterns:run_for_all", job, missing, seconds, list[CheckReply]
-        )
-        asked.update(path for path in missing if path not in errors)
-        known += replies
+        ask = partial(call_check_in_batches, self._pool, "patterns:run_for_all", job)
+        halves = (partial(ask, missing[n::2], seconds, list[CheckReply]) for n in range(2))
+        (replies, errors), (more, other) = await run_both(*halves)  # the longest of all checks
+        asked.update(path for path in missing if path not in errors | other)
+        known += [*replies, *more]
         wanted, number = {*paths}, PATTERN_CHECKS.index(self.check.name)
         own = [
             CheckReply(
@@ -278,7 +278,7 @@ class PatternsCheck(SideCheck):
             )
             for reply in (replies[number] for replies in known)
         ]
-        return own, errors
+        return own, errors | other
 
 
 COMPARISON_SECONDS = 100.0
