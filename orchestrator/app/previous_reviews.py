@@ -31,8 +31,8 @@ from orchestrator.stores.sql_store import RunStore
 KEY = "intake/previous"
 NAME_KEY = "intake/change-name"
 UNNAMED = (
-    "HEAD is detached, so what earlier reviews of this change found is not taken over; name the "
-    "branch, or the verdict of one with --previous"
+    "no branch names this change, so what earlier reviews of it found is not taken over; name the "
+    "branch with --head, or the verdict of one with --previous"
 )
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{7,64}")
@@ -134,8 +134,8 @@ async def _look_up(store: RunStore, name: str, head: str, by_host: bool) -> list
 def name_change(options: ReviewOptions, change: Change, environment: Mapping[str, str]) -> str:
     """The pull request of the CI's variables, else the branch under review, else empty.
 
-    Of a detached HEAD, it is the branch of the CI's variables.
-    What is not committed yet is another change than the branch's commits.
+    The branch of a detached HEAD is that of the CI's variables. What is not committed yet is
+    another change than the branch's commits.
     """
     if request := name_request(environment):
         return request
