@@ -82,7 +82,8 @@ def find_new(
         raw = finding[1]
         return raw.line in added.get(raw.path, ()), raw.path, raw.line
 
-    new, rest = unmatched(base, sorted(head, key=unchanged_lines_first), identity)
+    told = [finding for finding in head if finding[1].message]  # the rest is for comparison only
+    new, rest = unmatched(base, sorted(told, key=unchanged_lines_first), identity)
     new, rest = unmatched(rest, new, _text_identity)
     known = {secret for finding in base for secret in _secrets(finding)}
     new = [f for f in new if not known.issuperset(_secrets(f) or {""})]

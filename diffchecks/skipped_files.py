@@ -47,7 +47,7 @@ def _magic(beginnings: Sequence[str]) -> tuple[bytes, ...]:
 _SOURCE = _named("source")
 _MINIFIED, _NAMED_ANEW = (re.compile(_KINDS[kind]) for kind in ("minified", "named_anew"))
 _BUNDLE = re.compile(r"\.(?:[cm]?js|css)\Z")
-PACKED, LONG_BUNDLE = 1_000, 20_000  # bytes of a line, on average, and of a file
+PACKED, LONG_BUNDLE = 1_000, 5_000  # bytes of a line, on average, and of a file
 UTF_16, TOO_LARGE = "UTF-16 text", "too large: "
 _MEDIA = {suffix: _magic(beginnings) for suffix, beginnings in _KINDS["media"].items()}
 _COMPILED, _COMPILED_NAME = _magic(_KINDS["compiled"]), _named("compiled_name")
@@ -55,7 +55,7 @@ _ARCHIVE, _ARCHIVE_NAME = _magic(_KINDS["archive"]), _named("archive_name")
 _TAR, _TAR_AT = b"ustar", 257
 _PACKED_DATA = _named("packed_data")
 _WRAPPER_BYTES = 1 << 17  # the largest has half as many
-_LFS_POINTER, _BUNDLED = (re.compile(_KINDS[kind].encode()) for kind in ("lfs_pointer", "bundled"))
+_LFS_POINTER = re.compile(_KINDS["lfs_pointer"].encode())
 _VERSION = re.compile(r"\d+(?:\.\d+)+|(?<=[-.])[\w-]{8,}(?=(?:\.\w+){1,2}$)")
 _LONG_LINE = re.compile(rb"[^\n]{500}")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\f\r\b\x1b"))
@@ -210,7 +210,7 @@ def _generated(
         before = without_version(file.path) in policy.minified or (old and old.long_lines)
         if by_name or before:
             return f"{GENERATED}minified" if before else _WHYS["newly_minified"]
-    bundled = new.size > LONG_BUNDLE and _BUNDLED.search(new.target)
+    bundled = new.size > LONG_BUNDLE and not file.path.endswith(".css")  # which runs nothing
     if new.packed and _BUNDLE.search(file.path) and ((old and old.packed) or bundled):
         return f"{GENERATED}minified" if old and old.packed else _WHYS["newly_minified"]
     if old and old.generated and new.generated:

@@ -120,18 +120,15 @@ def _pyright_text(text: str) -> Iterator[PrintedError]:
     for at, line in enumerate(lines):
         found = _PATTERNS["pyright"].match(line[:MAX_CHARACTERS])
         if found and found[4] == "error":
-            # The rule is at the end, and the message may continue on lines with more indentation.
-            more = takewhile(_is_continuation, lines[at + 1 : at + MAX_LINES])
+            # The rule is at the end, and the message may continue on lines with more indentation,
+            # also by no-break spaces.
+            further = lines[at + 1 : at + MAX_LINES]
+            more = takewhile(lambda one: one.strip() and not one[:4].strip(), further)
             message = " ".join([found[5] or "", *(one.strip()[:MAX_CHARACTERS] for one in more)])
             code = _PATTERNS["pyright_code"].search(message)
             words = message[: code.start()] if code else message
             place = (found[1], int(found[2]), int(found[3]))
             yield PrintedError(*place, code[1] if code else "", words)
-
-
-def _is_continuation(line: str) -> bool:
-    """Whether a line continues the message before it; pyright also indents with no-break spaces."""
-    return bool(line.strip()) and not line[:4].strip()
 
 
 def _tsc_text(text: str) -> Iterator[PrintedError]:

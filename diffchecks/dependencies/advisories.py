@@ -128,8 +128,10 @@ def find_vulnerable(job: DependenciesJob, gaps: dict[str, str]) -> Iterator[RawF
             else:
                 matches += [match] if match else []
         groups: Mapping[str, list[Match]] = defaultdict(list)
-        for match in filter(_is_told, _without_aliases(matches)):
-            groups[_code(match)].append(match)
+        for match in _without_aliases(matches):
+            # It is worse than in base, or a fix exists.
+            if match.fixed or not match.known or match.ids[0].startswith(MALICIOUS):
+                groups[_code(match)].append(match)
         found += [(package, group) for group in groups.values()]
     found.sort(key=lambda pair: -SEVERITIES.index(_code(pair[1][0]).rpartition("-")[2]))
     for package, group in found[:MAX_FINDINGS]:
@@ -267,11 +269,6 @@ def _code(match: Match) -> str:
         return "malicious-critical"
     # An update to a version that is still affected makes nothing worse.
     return "advisory-low" if match.known else f"advisory-{match.severity or UNKNOWN}"
-
-
-def _is_told(match: Match) -> bool:
-    """Whether to report it: it is worse than in base, or a fix exists."""
-    return bool(match.fixed) or not match.known or match.ids[0].startswith(MALICIOUS)
 
 
 def _finding(package: Package, group: Sequence[Match]) -> RawFinding:

@@ -49,7 +49,8 @@ def _stale(source: ParsedModule) -> Iterator[tuple[tuple[str, str], RawFinding]]
     """Parameters of Google, NumPy or Sphinx style that do not exist, by what survives a move."""
     for definition in find_definitions(source.tree):
         text = find_docstring(definition.node)
-        style = _style(str(text.value)) if text else None
+        signs = _STYLES.items() if text else ()
+        style = next((style for style, sign in signs if sign.search(str(text.value))), None)
         if text is None or style is None or (known := _parameters(definition)) is None:
             continue
         dotted = definition.dotted
@@ -67,10 +68,6 @@ def _stale(source: ParsedModule) -> Iterator[tuple[tuple[str, str], RawFinding]]
                         confidence=0.9,
                     ),
                 )
-
-
-def _style(text: str) -> str | None:
-    return next((style for style, sign in _STYLES.items() if sign.search(text)), None)
 
 
 def _named(text: str, style: str) -> Iterator[str]:

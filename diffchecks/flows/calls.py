@@ -278,7 +278,9 @@ class Calls(Syntax, ABC):
         before, span = value.text.partition(TAINTED)[0], node.range()
         fixed = bool(value.taints) and sink.fixed.search(before) is not None
         dangers = [each for each in value.taints if not (fixed or state.clears(each, sink.code))]
-        known = fixed or (value.text and UNKNOWN not in value.text)
+        # Patterns of these look for data of a request alone, and all of it is known here.
+        asked = value.taints and sink.code in {"path", "ssrf", "template"}
+        known = fixed or asked or (value.text and UNKNOWN not in value.text)
         lines = {*range(span.start.line + 1, span.end.line + 2)}
         lines |= {line for taint in value.taints for line, _ in taint.steps}
         safe = known and not dangers and not self.invoked
@@ -348,7 +350,8 @@ class Calls(Syntax, ABC):
         if not is_source and (looked_up or tables.clean.search(name)):
             return replace(harmless(every), name=name)
         for each in rows_about(tables, "clears", name):
-            return concat([v for v in every if v.taints] or every).safe_for(each.classes)
+            if each.says.search(node.text()):
+                return concat([v for v in every if v.taints] or every).safe_for(each.classes)
         if local:
             value = self.invoke(node, local[0], given.values, state)
             return value if len(local) == 1 else CLEAN

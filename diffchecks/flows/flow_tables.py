@@ -83,12 +83,14 @@ class Clearing(Struct, frozen=True, forbid_unknown_fields=True):
     """Calls that make values safe for classes; ``all``: for each.
 
     Attributes:
+        says: must match in the text of the call.
         values: of a guard, which values it checks: any, its arguments, the first of them, or none
             of its own, but the index of a list that is one.
     """
 
     call: re.Pattern[str]
     classes: frozenset[str]
+    says: re.Pattern[str] = re.compile("")
     values: Literal["any", "arguments", "first", "none"] = "any"
 
 

@@ -8,7 +8,7 @@ A file holds:
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from typing import Any, Literal, get_args
@@ -45,7 +45,8 @@ class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         agents: true: only objects that work on the host itself; false: only other objects.
         command, not_command: expression for the whole command of the container or step, words
             joined by spaces; the command is empty if not specified.
-        message: the defect, without the place; ``{value}`` is the value.
+        message: the defect, without the place; ``{value}`` is the value. Empty: what is found is no
+            finding, and shows that one with the same rule and place in the document is not new.
         example: required for shipped patterns only.
     """
 
@@ -140,7 +141,7 @@ class InfrastructureObject(Struct, frozen=True):
             code,
             self.path,
             place.key.line,
-            f"{message} ({where})",
+            message and f"{message} ({where})",
             end_line=min(max(place.key.line, last), place.key.line + 2),
             column=place.key.column,
             key=f"{named} {place.shown}",
@@ -217,7 +218,8 @@ def match_values(known: KindPatterns, found: InfrastructureObject) -> Iterator[R
         command = _command(place, items)
         for pattern in dict.fromkeys((*candidates, *anywhere)):
             if pattern.matches_command(command) and any(
-                _ends(keys, wanted) for wanted in pattern.keys
+                len(keys) >= len(wanted) and all(map(fnmatchcase, keys, wanted))
+                for wanted in pattern.keys
             ):
                 yield from _matches(pattern, found, place)
 
@@ -228,11 +230,6 @@ def _command(place: TreePlace, items: Mapping[int, TreeNode]) -> str:
     container = items.get(next(depths, 0))
     parts = [container.find(key) for key in _COMMANDS] if container is not None else []
     return " ".join(text.text for part in parts if part is not None for text in part.texts())
-
-
-def _ends(keys: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether keys, the innermost first, begin with the expected ones."""
-    return len(keys) >= len(wanted) and all(map(fnmatchcase, keys, wanted))
 
 
 def _matches(

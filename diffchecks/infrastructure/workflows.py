@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from itertools import chain
+from json import dumps
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import read_patterns
+from diffchecks.data_files import read_names, read_patterns
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
-from diffchecks.yaml_tree import TreeNode, TreePlace, walk
+from diffchecks.yaml_tree import TreeNode, TreePlace, parse_documents, walk
 
 _PATTERNS = read_patterns("workflows")
 _PRIVILEGED = frozenset(["pull_request_target", "workflow_run"])
@@ -22,20 +23,30 @@ def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject
     """The workflow and the powers of its jobs, in files that GitHub reads as workflows.
 
     The kind of powers says who else may use them: in jobs that run actions of others by a tag or
-    branch, and in workflows that strangers start.
+    branch, and in workflows that strangers start. ``implied`` ones are stated elsewhere or nowhere.
     """
     if document.kind != "map" or not is_workflow_file(path):
         return
     yield InfrastructureObject(path, "workflow", "", document)
-    jobs = [job for job, _ in _jobs(document)]
+    jobs, top = [job for job, _ in _jobs(document)], document.find("permissions")
     shared = [job for job in jobs if job.find("permissions") is None]
-    for node, covered in [(document, shared), *((job, [job]) for job in jobs)]:
+    for n, (node, covered) in enumerate([(document, shared), *((job, [job]) for job in jobs)]):
         powers, used = node.find("permissions"), chain.from_iterable(map(walk, covered))
-        if powers is not None and powers.kind == "map":
-            actions = [at.value.text for at in used if at.keys[-1] == "uses"]
-            foreign = any(map(_PATTERNS["foreign"].search, actions))
-            kind = f"powers{' shared' * foreign}{' reachable' * bool(_find_trigger(document))}"
+        actions = [at.value.text for at in used if at.keys[-1] == "uses"]
+        foreign = any(map(_PATTERNS["foreign"].search, actions))
+        kind = f"powers{' shared' * foreign}{' reachable' * bool(_find_trigger(document))}"
+        if powers is None or powers.kind != "map":
+            kind, powers = f"implied {kind}", _implied_powers(powers or top, n) if n else None
+        if powers is not None:
             yield InfrastructureObject(path, kind, "", powers, ("permissions",))
+
+
+def _implied_powers(permissions: TreeNode | None, line: int) -> TreeNode:
+    """The powers that a job has without a list of its own, on a line of their own for each job."""
+    given = {key.text: value.text for key, value in permissions.entries()} if permissions else {}
+    if permissions is None or permissions.text == "write-all":
+        given = dict.fromkeys(read_names("powers_of_a_token"), "write")
+    return parse_documents("\n" * line + dumps(given))[0]
 
 
 def look(found: InfrastructureObject) -> Iterator[RawFinding]:

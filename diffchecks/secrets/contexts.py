@@ -87,11 +87,6 @@ _WORDS = ("pass", "pwd", "pswd", "secret", "token", "credential", "key", "pepper
 _SETTINGS = ("settings_file", "personal_file", "installation_file")
 
 
-def _is_key(value: str) -> bool:
-    """Whether it is a generated key or token, or a deliberately chosen password."""
-    return looks_generated(value) or looks_like_policy_password(value)
-
-
 def _judge(path: str, word: str) -> Callable[[str], bool]:
     """Select the plausibility test, by the file and by whether people choose such values."""
     if not context("sample_file").search(path):
@@ -99,7 +94,9 @@ def _judge(path: str, word: str) -> Callable[[str], bool]:
             return is_entered
         if context("installation_file").fullmatch(path):
             return is_set
-    return looks_chosen if is_password_word(word) else _is_key
+    if is_password_word(word):
+        return looks_chosen
+    return lambda value: looks_generated(value) or looks_like_policy_password(value)
 
 
 def is_password_word(word: str) -> bool:

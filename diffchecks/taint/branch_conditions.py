@@ -160,9 +160,9 @@ def evaluate_check(frame: Activation, call: EvaluatedCall) -> Implication | None
         value = call.select_argument(test.of)
         if value is None or not value.taints or (test.mark and test.mark not in value.marks):
             continue
-        if test.pattern and not strict_pattern(
-            cell(frame, call, test.pattern).const, whole="fullmatch" in call.ref
-        ):
+        pattern = cell(frame, call, test.pattern).const if test.pattern else None
+        strict = strict_pattern(pattern, whole="fullmatch" in call.ref)
+        if test.pattern and not (re.match(test.asks, str(pattern)) if test.asks else strict):
             continue
         if any(cell(frame, call, key).ref not in names for key, names in test.given.items()):
             continue

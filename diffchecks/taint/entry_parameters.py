@@ -163,7 +163,8 @@ def place_of(node: ast.AST) -> ast.expr:
 def _parameter(frame: Activation, entry: EntryRole, parameter: ast.arg, index: int) -> Value | None:
     typed = _annotated(frame, parameter.annotation)
     name = parameter.arg
-    if typed is not None and typed.ref and _is_known_type(frame, typed):
+    types = frame.run.models.types.values()
+    if typed is not None and typed.ref and (typed.taints or typed.ref in types):
         entry.handler = entry.handler or bool(typed.ref.endswith("request"))
         return typed
     known = _known_by_name(frame, frame.module, parameter, index)
@@ -225,10 +226,6 @@ def _from_dependency(
         given_out = [obj.rest for obj in frame.state.of(value) if obj.rest is not None]
         value = join_all(given_out) if given_out else UNKNOWN
     return typed if value is UNKNOWN and typed is not None else value
-
-
-def _is_known_type(frame: Activation, value: Value) -> bool:
-    return bool(value.taints) or value.ref in frame.run.models.types.values()
 
 
 def _from_outside(

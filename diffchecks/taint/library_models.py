@@ -113,6 +113,7 @@ class Test(Struct, frozen=True, kw_only=True):
         when: the truth value that implies it.
         fact: the implied fact.
         pattern: selector of a regular expression that must allow only harmless characters.
+        asks: what must match in the regular expression instead.
         mark: a property that the argument must have, ``normalized``.
         given: selector → dotted names, one of which the argument must be.
     """
@@ -122,6 +123,7 @@ class Test(Struct, frozen=True, kw_only=True):
     of: str = "self"
     when: bool = True
     pattern: str = ""
+    asks: str = ""
     mark: str = ""
     given: dict[str, Names] = field(default_factory=dict)
 

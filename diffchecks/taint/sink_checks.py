@@ -192,11 +192,13 @@ def check_value(
 ) -> None:
     """Report a value that reaches a sink; ``selector``: the argument of the call."""
     taints = value.taints if sink.itself else collect_taints(value, frame.state)
+    # A whole stored statement or template is meant to be one.
+    stored = sink.klass == "xss" or (sink.klass in _STORED and prefix_of(value) != "")
     for taint in taints:
         wanted = (
             taint.kind in sink.kinds
             or (taint.kind in {"spliced", "parameter"} and (sink.given or _builds(sink, value)))
-            or (taint.kind == "stored" and _counts_when_stored(sink, value))
+            or (taint.kind == "stored" and stored)
         )
         if sink.origin and not re.search(sink.origin, taint.origin):
             continue
@@ -265,11 +267,6 @@ def _is_set(node: ast.AST, name: str) -> bool:
         isinstance(each, ast.Name) and each.id == name and not isinstance(each.ctx, ast.Load)
         for each in ast.walk(node)
     )
-
-
-def _counts_when_stored(sink: Sink, value: Value) -> bool:
-    """Whether stored text is dangerous there; a whole statement or template is meant to be."""
-    return sink.klass == "xss" or (sink.klass in _STORED and prefix_of(value) != "")
 
 
 def _builds(sink: Sink, value: Value) -> bool:

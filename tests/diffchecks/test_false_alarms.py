@@ -47,6 +47,13 @@ FRAMEWORK = (
     "x/tasks.py",
     "x/management/commands/sync.py",
 )
+STORE = (
+    'package a\n\nimport (\n\t"net/http"\n\t"os"\n\t"path"\n\t"regexp"\n)\n\n'
+    "var valid = regexp.MustCompile(`^[a-f0-9]{40}$`)\n\n"
+    "func (s *S) read(w http.ResponseWriter, r *http.Request) {\n"
+    '\thash := r.FormValue("hash")\n\tif !valid.MatchString(hash) {\n\t\treturn\n\t}\n'
+    "\tcontent, err := os.ReadFile(path.Join(s.dir, hash))\n\tuse(content, err)\n}\n"
+)
 
 
 def needed(*names: str) -> str:
@@ -74,6 +81,7 @@ def compared(tmp_path: Path, base: Files, head: Files) -> list[CheckFinding]:
 
 QUIET = {
     "markers in a template literal": ({}, {"d.ts": f"export const d = `\n{MARKERS}`;\n"}),
+    "a name that an expression checks": ({}, {"s.go": STORE}),
     "markers in a fence": ({}, {"d.md": f"# Conflicts\n\n```text\n{MARKERS}```\n"}),
     "markers in a docstring": ({}, {"d.py": f'D = """\n{MARKERS}"""\n'}),
     "markers in a raw string": ({}, {"d.go": f"package d\n\nconst D = `\n{MARKERS}`\n"}),

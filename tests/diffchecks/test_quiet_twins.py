@@ -25,6 +25,19 @@ MAIL = "{}\n<!---------------->\n<html><body>{}</body></html>\n"
 TURBO = "{}import './b';\n"
 MIGRATION = "{}UPDATE users SET secret = NULL;\n"
 LOADED = "load(x, {{ decodeEntities: {} }});\nparse(x, {{ externalEntities: {} }});\n"
+CI = ".github/workflows/a.yml"
+SHA = "8e5e7e5ab8b370d6c329ec480221332ada57f0ab"
+JOB = "on: push\n{1}\njobs:\n  {0}:\n    runs-on: x\n    steps: [{{uses: o/a@{2}}}]\n"
+POWER = "    permissions:\n      {}\n"
+OTHER = "  b:\n    runs-on: x\n    steps: [{run: make}]\n"
+REDIRECT = (
+    "from urllib.parse import quote, urlencode\nfrom django.http import HttpResponseRedirect\n"
+    "def f(request):\n    return HttpResponseRedirect({})\n"
+)
+CHECKED = (
+    "import re\nfrom django.http import HttpResponseRedirect\ndef f(request):\n    url = request.GET['q']\n"
+    "    if not re.match('{}', url):\n        url = '/'\n    return HttpResponseRedirect(url)\n"
+)
 
 # What both have in base, the everyday code, the twin, and the rule that finds it.
 TWINS: dict[str, tuple[Files, Files, Files, str]] = {
@@ -102,6 +115,52 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
         {"docker-compose.yml": IMAGE + "MYSQL_RANDOM_ROOT_PASSWORD=yes\n"},
         {"docker-compose.yml": IMAGE + "MYSQL_ROOT_PASSWORD=yes\n"},
         "security.password-literal",
+    ),
+    "a power that base gave to all whose code others can replace": (
+        {CI: JOB.format("a", "", "v1") + POWER.format("contents: write")},
+        {CI: JOB.format("a", "", SHA) + POWER.format("contents: write  # to push")},
+        {CI: JOB.format("a", "", SHA) + POWER.format("packages: write")},
+        "security.workflow-token-writes",
+    ),
+    "powers that a workflow without a list gave": (
+        {CI: JOB.format("a", "", SHA)},
+        {CI: JOB.format("a", "permissions: {}", SHA) + POWER.format("contents: write")},
+        {CI: JOB.format("a", "permissions: {}", SHA) + POWER.format("id-token: write")},
+        "security.workflow-token-writes",
+    ),
+    "the first list of powers beside an action that its owner can replace": (
+        {CI: JOB.format("a", "", "v1")},
+        {CI: JOB.format("a", "", "v1") + POWER.format("contents: write")},
+        {CI: JOB.format("a", "", "v1") + POWER.format("id-token: write")},
+        "security.workflow-token-shared",
+    ),
+    "powers of all jobs that each of two states now": (
+        {CI: JOB.format("a", "permissions: {contents: write}", SHA) + OTHER},
+        {
+            CI: JOB.format("a", "", SHA)
+            + POWER.format("contents: write")
+            + OTHER
+            + POWER.format("contents: write")
+        },
+        {
+            CI: JOB.format("a", "", SHA)
+            + POWER.format("actions: write")
+            + OTHER
+            + POWER.format("contents: write")
+        },
+        "security.workflow-token-writes",
+    ),
+    "a query of a request behind a path of the site": (
+        {},
+        {"a.py": REDIRECT.format("urlencode({'q': request.GET['q']})")},
+        {"a.py": REDIRECT.format("quote(request.GET['q'])")},
+        "security.open-redirect",
+    ),
+    "a path that an expression holds to the site": (
+        {},
+        {"a.py": CHECKED.format("^/[a-z]+")},
+        {"a.py": CHECKED.format("^/[a-z]*")},
+        "security.open-redirect",
     ),
 }
 

@@ -70,4 +70,4 @@ def codes(root: Path, path: str, text: str | bytes) -> list[str]:
     """The codes of what is found in one file, which has no gap."""
     reply = look(root, {path: text})
     assert not reply.gaps
-    return [finding.code for finding in reply.findings]
+    return [finding.code for finding in reply.findings if finding.message]
