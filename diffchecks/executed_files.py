@@ -101,20 +101,23 @@ def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str
     language, looked_up = read_map(_TABLE, "languages").get(suffix, suffix), 0
     lines = text.split("\n")
     places = _places(lines, {_token(path) for path in paths})
+    by_name = defaultdict[tuple[str, str], list[str]](list)
     for path in paths:
-        name = PurePosixPath(path).name
+        whole = PurePosixPath(path)
+        by_name[whole.name, "" if whole.suffix else whole.parent.name].append(path)
+    for (name, _), alike in by_name.items():
         word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w/-]|\.\w)")
-        for number in places.get(_token(path), ()):
+        for number in places.get(_token(name), ()):
             line = lines[number]
             found = word.search(line[:_MAX_LINE_LENGTH])
             if found is None or _PATTERNS["comment"].match(line):
                 continue
-            how = _run_by(language, path, line[: found.start()])
+            how = _run_by(language, alike[0], line[: found.start()])
             if not how and looked_up < _LOOKED_UP and _PATTERNS["assigned"].match(line):
                 looked_up += 1
-                how = _later(language, path, line, lines)
+                how = _later(language, alike[0], line, lines)
             if how:
-                yield path, how, number + 1
+                yield from ((path, how, number + 1) for path in alike)
                 break
 
 

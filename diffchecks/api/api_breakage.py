@@ -16,13 +16,12 @@ from msgspec.structs import replace
 
 from diffchecks import name_some
 from diffchecks.api.public_members import PLAIN_BASES, ModuleApi, SourceTree
-from diffchecks.check_io import CheckReply, RawFinding, nothing_to_compare
+from diffchecks.check_io import CheckReply, Gap, RawFinding, nothing_to_compare
 from diffchecks.data_files import read_yaml
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product, is_public_module
 from diffchecks.python.source_definitions import (
     ChangedModule,
-    NotParsedError,
     ParsedModule,
     gap_on_error,
     read_pairs,
@@ -47,7 +46,7 @@ def run(job: ComparisonJob) -> CheckReply:
             try:
                 found = _compare(pair, base_tree, head_tree)
             except griffe.GriffeError as error:
-                raise NotParsedError(f"griffe cannot read it: {error}") from None
+                raise Gap(f"griffe cannot read it: {error}") from None
             if found is not None:
                 findings += found
                 examined.append(pair.path)

@@ -14,6 +14,7 @@ from typing import Any
 import griffe
 
 from diffchecks.api.promised_names import MANIFESTS, Promises
+from diffchecks.check_io import Gap
 from diffchecks.data_files import read_names
 from diffchecks.path_kinds import is_public_module
 from diffchecks.python import syntax_downgrade
@@ -21,7 +22,6 @@ from diffchecks.python.imported_files import module_index
 from diffchecks.python.source_definitions import (
     Definition,
     DefinitionNode,
-    NotParsedError,
     ParsedModule,
     dotted_name,
     find_definitions,
@@ -292,7 +292,7 @@ class SourceTree:
 
     def _read(self, path: str) -> ParsedModule | None:
         """A file of the tree, None when it cannot be read."""
-        with suppress(NotParsedError):
+        with suppress(Gap):
             return read(self._root, path)
         return None
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.check_io import CheckReply, Gap, RawFinding
 from diffchecks.jobs import ComparisonJob
 from diffchecks.packed_files import read_file
 from diffchecks.path_kinds import is_test
-from diffchecks.python.source_definitions import NotParsedError, read_text
+from diffchecks.python.source_definitions import read_text
 
 if TYPE_CHECKING:
     from grimp import ImportGraph
@@ -460,7 +460,7 @@ def _new_modules(both: _Both, name: str, modules: Iterable[str]) -> Iterator[Raw
 
 def _first_line(root: str, path: str) -> int:
     """The first line with text, 0 when there is none."""
-    with suppress(NotParsedError):
+    with suppress(Gap):
         lines = read_text(root, path).split("\n")
         return next((at for at, line in enumerate(lines, 1) if line.strip()), 0)
     return 0

@@ -9,7 +9,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from diffchecks.check_io import RawFinding
+from diffchecks.check_io import Gap, RawFinding
 from diffchecks.data_files import read_names, read_patterns
 from diffchecks.jobs import ComparisonJob
 from diffchecks.python.imported_files import (
@@ -23,7 +23,6 @@ from diffchecks.python.source_definitions import (
     Definition,
     DefinitionNode,
     FunctionNode,
-    NotParsedError,
     dotted_name,
     find_definitions,
     parse_text,
@@ -46,7 +45,7 @@ class ModuleTree:
 
     def _read(self, path: str) -> str | None:
         """A module's text; None if it is not source or binds names dynamically."""
-        with suppress(NotParsedError):
+        with suppress(Gap):
             text = read_text(self.root, path) if path.endswith(".py") else None
             return text if text is None or not _PATTERNS["dynamic"].search(text) else None
         return None
@@ -105,7 +104,7 @@ class BrokenImports:
     def findings(self) -> Iterator[RawFinding]:
         """One finding for each failing statement."""
         for path in self._suspects():
-            with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
+            with suppress(Gap, RecursionError, MemoryError, ValueError):
                 text = read_text(self._head.root, path)
                 if any(self._problem(path, statement) for statement in scan_imports(text)):
                     for statement in _unguarded(parse_text(text)):
@@ -194,7 +193,7 @@ def _unguarded(tree: ast.Module) -> Iterator[Import]:
 
 
 def _names_bound(text: str) -> frozenset[str] | None:
-    with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
+    with suppress(Gap, RecursionError, MemoryError, ValueError):
         return _bound(parse_text(text))
     return None
 
@@ -399,7 +398,7 @@ def _tree(root: str, path: str, mentioning: Iterable[str] = ("",)) -> ast.Module
     Args:
         mentioning: a file with none of these words is not parsed.
     """
-    with suppress(NotParsedError):
+    with suppress(Gap):
         text = read_text(root, path)
         if any(word in text for word in mentioning):
             return parse_text(text)

@@ -10,14 +10,14 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.check_io import CheckReply, Gap, RawFinding
 from diffchecks.graphs import reachable, shortest_path
 from diffchecks.imports.broken_imports import BrokenCalls, BrokenImports, ModuleTree
 from diffchecks.jobs import ComparisonJob
 from diffchecks.packed_files import read_file
 from diffchecks.path_kinds import is_test
 from diffchecks.python.imported_files import Import, module_index, read_imports, scan_imports
-from diffchecks.python.source_definitions import NotParsedError, gap_on_error, parse_text, read_text
+from diffchecks.python.source_definitions import gap_on_error, parse_text, read_text
 
 REACHED_LISTED = 50
 REACHED_MODULES = 100
@@ -42,7 +42,7 @@ class Graph:
         return {path: self._edges_of(path) for path in sorted(self.index.files)}
 
     def _edges_of(self, path: str) -> list[str]:
-        with suppress(NotParsedError, OSError):  # of a changed file it is a gap already
+        with suppress(Gap, OSError):  # of a changed file it is a gap already
             digest = hashlib.sha256(read_file(self.root, path)).digest()
             if self.index.edges.get(path, (b"",))[0] != digest:
                 found = scan_imports(read_text(self.root, path))
@@ -83,7 +83,7 @@ class Graph:
             self._exact[path] = {}
             # A stub never runs, and the imports of a file that does not parse are unknown.
             if path.endswith(".py"):
-                with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
+                with suppress(Gap, RecursionError, MemoryError, ValueError):
                     self.learn(path, parse_text(read_text(self.root, path)))
         return self._exact[path]
 
@@ -125,7 +125,7 @@ class _Comparison:
         self.head.learn(path, parse_text(text, path))
         self.changed.append(path)
         before = self.old(path)
-        with suppress(NotParsedError):
+        with suppress(Gap):
             if before and _signs(read_text(self.base.root, before)) == _signs(text):
                 return
         self._altered.add(path)

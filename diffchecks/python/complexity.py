@@ -11,13 +11,12 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.check_io import CheckReply, Gap, RawFinding
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_test
 from diffchecks.python.source_definitions import (
     ChangedModule,
     FunctionNode,
-    NotParsedError,
     ParsedModule,
     find_definitions,
     gap_on_error,
@@ -133,7 +132,7 @@ def _complexity_of_moved(job: ComparisonJob, dotted_names: set[str]) -> dict[str
         old = file.old_path
         if old is None or not old.endswith(".py"):
             continue
-        with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
+        with suppress(Gap, RecursionError, MemoryError, ValueError):
             if not definition.search(read_text(job.base_root, old)):
                 continue
             for dotted, complexity in _complexities(read(job.base_root, old)).items():

@@ -10,13 +10,12 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.check_io import CheckReply, Gap, RawFinding
 from diffchecks.data_files import read_patterns, vocabulary
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_test
 from diffchecks.python.source_definitions import (
     ChangedModule,
-    NotParsedError,
     ParsedModule,
     find_definitions,
     first_line,
@@ -49,7 +48,7 @@ def run(job: ComparisonJob) -> CheckReply:
         with gap_on_error(gaps, pair.path):
             if pair.head is not None and not is_test(pair.path):
                 found += _look(pair, pair.head)
-            with suppress(NotParsedError):
+            with suppress(Gap):
                 if base := pair.base():
                     old.update(view.name for view in find_views(base))
             examined.append(pair.path)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from diffchecks.check_io import Gap
 from diffchecks.data_files import read_names
 from diffchecks.jobs import ComparisonJob
 from diffchecks.packed_files import read_file
@@ -22,10 +23,6 @@ MAX_BYTES = 2 << 20  # a tree needs about a hundred times the bytes of its text
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 DefinitionNode: TypeAlias = FunctionNode | ast.ClassDef
-
-
-class NotParsedError(Exception):
-    """A file that cannot be checked; ``str()`` is the reason for the gap."""
 
 
 class ParsedModule(Struct, frozen=True):
@@ -105,24 +102,24 @@ class ChangedModule(Struct, frozen=True):
             return None
         try:
             return read(self.base_root, self.old_path)
-        except NotParsedError as error:
-            raise NotParsedError(f"the base version {error}") from None
+        except Gap as error:
+            raise Gap(f"the base version {error}") from None
 
 
 def parse_text(text: str, name: str = "<text>") -> ast.Module:
     """Parse a text without printing warnings.
 
     Raises:
-        NotParsedError: a syntax error, or nested too deeply for the parser.
+        Gap: a syntax error, or nested too deeply for the parser.
     """
     try:
         return parse(text, name)
     except SyntaxError as error:
-        raise NotParsedError(f"does not parse: line {error.lineno or 1}: {error.msg}") from None
+        raise Gap(f"does not parse: line {error.lineno or 1}: {error.msg}") from None
     except (RecursionError, MemoryError):
-        raise NotParsedError("does not parse: nested too deeply") from None
+        raise Gap("does not parse: nested too deeply") from None
     except ValueError as error:
-        raise NotParsedError(f"does not parse: line 1: {error}") from None
+        raise Gap(f"does not parse: line 1: {error}") from None
 
 
 def read_text(root: str, path: str) -> str:
@@ -130,21 +127,21 @@ def read_text(root: str, path: str) -> str:
     try:
         data = read_file(root, path, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise NotParsedError(f"larger than {MAX_BYTES >> 20} MiB")
+            raise Gap(f"larger than {MAX_BYTES >> 20} MiB")
         return decode_python(data)
     except OSError as error:
-        raise NotParsedError(f"cannot be read: {error.strerror}") from None
+        raise Gap(f"cannot be read: {error.strerror}") from None
     except SyntaxError as error:
-        raise NotParsedError(f"does not parse: line 1: {error.msg}") from None
+        raise Gap(f"does not parse: line 1: {error.msg}") from None
     except ValueError as error:
-        raise NotParsedError(f"does not parse: line 1: {error}") from None
+        raise Gap(f"does not parse: line 1: {error}") from None
 
 
 def read(root: str, path: str) -> ParsedModule:
     """Read and parse a Python file.
 
     Raises:
-        NotParsedError: the reason why it cannot be checked.
+        Gap: the reason why it cannot be checked.
     """
     text = read_text(root, path)
     return ParsedModule(path, text, parse_text(text, path), tuple(text.split("\n")))
@@ -155,7 +152,7 @@ def gap_on_error(gaps: dict[str, str], path: str) -> Iterator[None]:
     """Turn what a hostile file can cause into a gap for that file."""
     try:
         yield
-    except NotParsedError as error:
+    except Gap as error:
         gaps[path] = str(error)
     except (RecursionError, MemoryError):
         gaps[path] = "could not be analyzed: nested too deeply"
@@ -180,7 +177,7 @@ def read_pairs(
         if in_head:
             try:
                 head = read(job.head_root, path)
-            except NotParsedError as error:
+            except Gap as error:
                 gaps[path] = str(error)
                 continue
         added, removed = frozenset(file.added), frozenset(file.removed)
@@ -213,7 +210,7 @@ def definitions_in(text: str) -> list[Definition]:
     """The definitions of a text, none where it does not parse; the last around a line is inmost."""
     try:
         return find_definitions(parse_text(text))
-    except (NotParsedError, RecursionError, MemoryError):
+    except (Gap, RecursionError, MemoryError):
         return []
 
 

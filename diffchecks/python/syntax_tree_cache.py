@@ -9,7 +9,7 @@ from diffchecks.python import syntax_downgrade
 from diffchecks.python.compact_syntax_trees import NO_NODES, by_kind, compact
 from diffchecks.python.source_encoding import HiddenTextError, decode_python
 
-KEPT = 5 << 20
+KEPT = 8 << 20
 """Characters of source whose trees are always kept; a tree needs about twelve times its text."""
 
 RECENT = 16

@@ -9,7 +9,7 @@ from diffchecks.data_files import vocabulary
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ProtectionsJob
 from diffchecks.path_kinds import path_kinds
-from diffchecks.python.source_definitions import NotParsedError, parse_text
+from diffchecks.python.source_definitions import parse_text
 from diffchecks.removed_controls.forgotten_failures import find_forgotten_failures
 from diffchecks.removed_controls.lost_declarations import (
     GRAMMARS,
@@ -47,7 +47,7 @@ def run(job: ProtectionsJob) -> CheckReply:
             texts.append(text)
             if file.old_path:
                 old_texts[file.old_path] = text
-            if changed := read_changed_file(file.old_path, text.code):
+            if changed := read_changed_file(file.old_path, text):
                 declaring.append(changed)
         except Gap as gap:
             gaps[file.path] = str(gap)
@@ -78,44 +78,45 @@ def read_changed_file(old_path: str | None, text: ChangedText) -> DeclaringFile 
     suffix = os.path.splitext(text.path)[1].lower()
     if suffix not in GRAMMARS or not path_kinds(text.path).isdisjoint(_NOT_IN):
         return None
-    hunks = list(text.hunks())
-    if suffix != ".py" and _is_packed(text.head, (hunk.head for hunk in hunks)):
-        if _is_packed(text.base, (hunk.base for hunk in hunks)):
+    code, hunks = text.code, [*text.hunks()]
+    touched_head = _touched(hunk.head for hunk in hunks)
+    touched_base = _touched(hunk.base for hunk in hunks)
+    if suffix != ".py":
+        packed = _is_packed(code.head, touched_head), _is_packed(code.base, touched_base)
+        if all(packed):
             return None  # it was generated in base already
-        raise Gap(_PACKED)
-    head = _read(suffix, text.head, (hunk.head for hunk in hunks))
+        if any(packed):
+            raise Gap(_PACKED)
+    head = _read(suffix, text.head, code.head, touched_head)
     try:
-        base = _read(suffix, text.base, (hunk.base for hunk in hunks))
+        base = _read(suffix, text.base, code.base, touched_base)
     except Gap as gap:
         raise Gap(f"the base version {gap}") from None
-    return DeclaringFile(old_path or text.path, text, base, head)
+    return DeclaringFile(old_path or text.path, code, base, head)
 
 
-def _read(suffix: str, lines: list[str], hunks: Iterable[range]) -> Declarations:
-    """Read the declarations of one version."""
-    ranges = list(hunks)
+def _read(suffix: str, whole: list[str], lines: list[str], touched: frozenset[int]) -> Declarations:
+    """Read the declarations of one version, from its ``lines`` without comments.
+
+    A syntax tree of Python has no comments; that of the ``whole`` text is shared with other checks.
+    """
     try:
-        if suffix == ".py":
-            # Bytes of another encoding than UTF-8 stand in texts and comments only.
-            read = read_python(parse_text("\n".join(lines).encode("utf-8", "replace").decode()))
-            near = _touched(ranges).intersection(range(1, len(lines) + 1))
-            if vocabulary("refuses_caller").search("\n".join(lines[n - 1] for n in near)):
-                read.refusals = read_other(GRAMMARS[suffix], lines, near).refusals
-            return read
-        if _is_packed(lines, ranges):
-            raise Gap(_PACKED)
-        return read_other(GRAMMARS[suffix], lines, _touched(ranges))
-    except NotParsedError as error:
-        raise Gap(str(error)) from None
+        if suffix != ".py":
+            return read_other(GRAMMARS[suffix], lines, touched)
+        # Bytes of another encoding than UTF-8 stand in texts and comments only.
+        read = read_python(parse_text("\n".join(whole).encode("utf-8", "replace").decode()))
+        near = touched.intersection(range(1, len(lines) + 1))
+        if vocabulary("refuses_caller").search("\n".join(lines[n - 1] for n in near)):
+            read.refusals = read_other(GRAMMARS[suffix], lines, near).refusals
     except (RecursionError, MemoryError):
         raise Gap("does not parse: nested too deeply") from None
     except ValueError as error:
         raise Gap(f"does not parse: line 1: {error}") from None
+    return read
 
 
-def _is_packed(lines: list[str], ranges: Iterable[range]) -> bool:
+def _is_packed(lines: list[str], touched: frozenset[int]) -> bool:
     """Whether a differing line, or one next to it, is generated."""
-    touched = _touched(ranges)
     return any(n in touched for n, line in enumerate(lines, 1) if len(line) > MAX_LINE)
 
 

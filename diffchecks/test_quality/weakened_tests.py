@@ -10,14 +10,13 @@ from itertools import chain
 from msgspec import Struct
 
 from diffchecks import name_some
-from diffchecks.check_io import CheckReply, RawFinding, nothing_to_compare
+from diffchecks.check_io import CheckReply, Gap, RawFinding, nothing_to_compare
 from diffchecks.data_files import read_names, read_patterns
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product, is_test
 from diffchecks.python.imported_files import module_index, scan_imports
 from diffchecks.python.source_definitions import (
     ChangedModule,
-    NotParsedError,
     ParsedModule,
     gap_on_error,
     read_pairs,
@@ -254,7 +253,7 @@ def _alike(text: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _matches(sign: re.Pattern[str], root: str, path: str) -> set[str]:
-    with suppress(NotParsedError):
+    with suppress(Gap):
         return set(sign.findall(read_text(root, path))) if path.endswith(".py") else set()
     return set()
 

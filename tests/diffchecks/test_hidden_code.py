@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from diffchecks import invisible_characters, syntax_and_duplicates
-from diffchecks.python.source_definitions import NotParsedError, read
+from diffchecks.check_io import Gap
+from diffchecks.python.source_definitions import read
 from diffchecks.python.source_encoding import decode_python
 from orchestrator.code_review.analyzer_types import Side
 from tests.diffchecks.programs.program_tools import Oxlint, Ruff
@@ -28,7 +29,7 @@ def test_python_under_an_encoding_that_hides_it(bench, tmp_path, encoding):
     reply = bench.run(syntax_and_duplicates.run, {"a.py": text})
     assert reply.findings == []
     assert f"its encoding, {encoding}, decodes it to text other" in reply.gaps["a.py"]
-    with pytest.raises(NotParsedError, match="decodes it to text other"):
+    with pytest.raises(Gap, match="decodes it to text other"):
         read(str(tmp_path), "a.py")
 
 

@@ -36,6 +36,7 @@ FILE_SECONDS = 5.0
 """Processor time that a check may take for one file."""
 BATCH = 200
 WHOLE_TREE_BATCH = 500  # each call reads the whole tree again
+PATTERNS_BATCH = 50  # the longest of all checks; small shares let no worker be idle at the end
 """Files per call: a file that breaks its parser costs no more than its batch."""
 
 T = TypeVar("T")
@@ -263,10 +264,10 @@ class PatternsCheck(SideCheck):
         """As ``call_check_in_batches``, from replies to the other checks where they have them."""
         asked, known = self._workspace.pattern_passes.of[side.name]
         missing = [path for path in paths if path not in asked]
-        seconds = time_limit(SECONDS, min(BATCH, len(missing)))
-        ask = partial(call_check_in_batches, self._pool, "patterns:run_for_all", job)
+        seconds, size = time_limit(SECONDS, min(BATCH, len(missing))), PATTERNS_BATCH
+        ask = partial(call_check_in_batches, self._pool, "patterns:run_for_all", job, size=size)
         halves = (partial(ask, missing[n::2], seconds, list[CheckReply]) for n in range(2))
-        (replies, errors), (more, other) = await run_both(*halves)  # the longest of all checks
+        (replies, errors), (more, other) = await run_both(*halves)
         asked.update(path for path in missing if path not in errors | other)
         known += [*replies, *more]
         wanted, number = {*paths}, PATTERN_CHECKS.index(self.check.name)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from diffchecks.check_io import Gap
 from diffchecks.python.source_definitions import (
     MAX_BYTES,
-    NotParsedError,
     definitions_in,
     find_definitions,
     find_nearest,
@@ -80,7 +80,7 @@ def test_only_unknown_decorators_with_arguments_may_change_a_signature() -> None
 def test_an_unreadable_file_says_why(tmp_path: Path, data: bytes | None, reason: str) -> None:
     if data is not None:
         (tmp_path / "a.py").write_bytes(data)
-    with pytest.raises(NotParsedError) as caught:
+    with pytest.raises(Gap) as caught:
         read(str(tmp_path), "a.py")
     assert str(caught.value).startswith(reason)
 

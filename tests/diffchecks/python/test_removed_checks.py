@@ -89,6 +89,6 @@ def test_there_is_one_lead_for_each_place_and_none_beside_a_finding(compare: Com
 def test_long_lines_of_such_words_are_read_in_bounded_time(compare: Compare) -> None:
     was = "if (" + "return auth " * 50_000 + ") throw 1;\n" + "secure: true, " * 3_000 + "\na\n"
     assert compare(check, {"a.ts": was}, {"a.ts": "a\n"}).gaps == {
-        "a.ts": "the base version a changed line is longer than 20000 characters"
+        "a.ts": "a changed line is longer than 20000 characters"
     }
     assert compare(check, {"a.rs": was}, {"a.rs": "a\n"}).findings == []
