@@ -456,6 +456,12 @@ def test_a_file_in_another_encoding_is_compared(tmp_path: Path) -> None:
     assert ([found.code for found in reply.findings], reply.gaps) == ([ACCESS], {})
 
 
+def test_a_class_that_has_only_its_docstring_parses(compare: Compare) -> None:
+    was = 'class Error(Exception):\n    """What failed."""\n\n\nx = run(\n    """select 1"""\n)\n'
+    reply = compare(check, {"a.py": was}, {"a.py": f"{was}y = 1\n"})
+    assert (reply.gaps, reply.examined) == ({}, ["a.py"])
+
+
 DOES_NOT_PARSE = "def f(:\n    pass\n"
 
 
