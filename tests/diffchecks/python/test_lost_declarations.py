@@ -473,14 +473,10 @@ DOES_NOT_PARSE = "def f(:\n    pass\n"
         (DOES_NOT_PARSE, f"{DOES_NOT_PARSE}x = 1\n", "does not parse: line 1: "),
     ],
 )
-def test_a_file_that_does_not_parse_is_a_gap(tmp_path: Path, was: str, now: str, why: str) -> None:
-    for side, text in (("base", was), ("head", now)):
-        (tmp_path / side).mkdir()
-        (tmp_path / side / "app.py").write_text(text)
-    lines = [1, 2]
-    file = {"path": "app.py", "old_path": "app.py", "status": "modified"}
-    roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
-    reply = run_check(check.run, {**roots, "files": [{**file, "removed": lines, "added": lines}]})
+def test_a_file_that_does_not_parse_is_a_gap(
+    compare: Compare, was: str, now: str, why: str
+) -> None:
+    reply = compare(check, {"app.py": was}, {"app.py": now})
     assert list(reply.gaps) == ["app.py"]
     assert reply.gaps["app.py"].startswith(why)
     assert reply.examined == []
@@ -494,12 +490,6 @@ def test_a_file_that_does_not_parse_is_a_gap(tmp_path: Path, was: str, now: str,
     ],
 )
 def test_a_changed_line_that_a_program_packed_is_a_gap_where_it_is_new(
-    tmp_path: Path, was: str, gaps: dict[str, str]
+    compare: Compare, was: str, gaps: dict[str, str]
 ) -> None:
-    for side, text in (("base", was), ("head", "f(2);" * 5000)):
-        (tmp_path / side).mkdir()
-        (tmp_path / side / "all.js").write_text(text)
-    file = {"path": "all.js", "old_path": "all.js", "status": "modified"}
-    roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
-    reply = run_check(check.run, {**roots, "files": [{**file, "removed": [1], "added": [1]}]})
-    assert reply.gaps == gaps
+    assert compare(check, {"all.js": was}, {"all.js": "f(2);" * 5000}).gaps == gaps
