@@ -19,6 +19,9 @@ class DiffcourtError(Exception):
 
     exit_code = EXIT_USAGE
 
+    def __init_subclass__(cls, *, exit_code: int | None = None) -> None:
+        cls.exit_code = cls.exit_code if exit_code is None else exit_code
+
     def __str__(self) -> str:
         return show_bytes(super().__str__())
 
@@ -27,10 +30,8 @@ class InputError(DiffcourtError):
     """A ref, patch, path or option that cannot be used."""
 
 
-class ChangeTimeout(InputError):
+class ChangeTimeout(InputError, exit_code=EXIT_INCOMPLETE):
     """The run's time ended before it was known what to review."""
-
-    exit_code = EXIT_INCOMPLETE
 
 
 class ConfigError(DiffcourtError):
@@ -47,16 +48,12 @@ class ConfigError(DiffcourtError):
         super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")
 
 
-class StoreError(DiffcourtError):
+class StoreError(DiffcourtError, exit_code=EXIT_INCOMPLETE):
     """The journal could not be read or written; what was recorded before is safe."""
 
-    exit_code = EXIT_INCOMPLETE
 
-
-class RunNotFound(StoreError):
+class RunNotFound(StoreError, exit_code=EXIT_USAGE):
     """There is no run of that name."""
-
-    exit_code = EXIT_USAGE
 
 
 class RunDamaged(StoreError):
@@ -67,10 +64,8 @@ class RunLocked(StoreError):
     """Another process writes the run; when it has ended, the run can be resumed."""
 
 
-class ReplayMismatch(DiffcourtError):
+class ReplayMismatch(DiffcourtError, exit_code=EXIT_INCOMPLETE):
     """The request under a journal key differs from the recorded one, so it is not repeated."""
-
-    exit_code = EXIT_INCOMPLETE
 
     def __init__(self, key: str, recorded: object, present: object) -> None:
         self.key, self.recorded, self.present = key, recorded, present
@@ -90,7 +85,7 @@ def _difference(request: object, other: object) -> object:
     }
 
 
-class Interrupted(DiffcourtError):
+class Interrupted(DiffcourtError, exit_code=EXIT_INTERRUPTED):
     """The user stopped the run; what was recorded is safe.
 
     Args:
@@ -98,20 +93,16 @@ class Interrupted(DiffcourtError):
         repo: its repository, when the user named one.
     """
 
-    exit_code = EXIT_INTERRUPTED
-
     def __init__(self, run_id: str, repo: Path | None = None) -> None:
         self.run_id, self.repo = run_id, repo
         super().__init__(f"interrupted; continue with: {resume_command(run_id, repo)}")
 
 
-class RunCancelled(DiffcourtError):
+class RunCancelled(DiffcourtError, exit_code=EXIT_INCOMPLETE):
     """A person cancelled the run before it was known what to review."""
 
-    exit_code = EXIT_INCOMPLETE
 
-
-class ApprovalPending(DiffcourtError, PermissionError):
+class ApprovalPending(DiffcourtError, PermissionError, exit_code=EXIT_INCOMPLETE):
     """A call waits for a person's approval; everything before it is recorded.
 
     Args:
@@ -122,8 +113,6 @@ class ApprovalPending(DiffcourtError, PermissionError):
         why: no decision exists, or it is no longer valid.
         call: the call's key in the journal.
     """
-
-    exit_code = EXIT_INCOMPLETE
 
     def __init__(
         self,
@@ -144,15 +133,13 @@ class ApprovalPending(DiffcourtError, PermissionError):
         )
 
 
-class AnswerPending(DiffcourtError):
+class AnswerPending(DiffcourtError, exit_code=EXIT_INCOMPLETE):
     """The run waits for a person's answer; everything before it is recorded.
 
     Args:
         run_id: the run that waits.
         questions: name → question, the unanswered ones.
     """
-
-    exit_code = EXIT_INCOMPLETE
 
     def __init__(self, run_id: str, questions: Mapping[str, str]) -> None:
         self.run_id, self.questions = run_id, dict(questions)
@@ -208,10 +195,8 @@ class ProviderRefused(DiffcourtError):
         return ProviderRefused(f"{self}, then continue with: {resume_command(run_id, repo)}")
 
 
-class OutputError(DiffcourtError):
+class OutputError(DiffcourtError, exit_code=EXIT_INCOMPLETE):
     """The result could not be written to its target; the run itself is kept."""
-
-    exit_code = EXIT_INCOMPLETE
 
 
 class FlowError(DiffcourtError):
@@ -257,44 +242,38 @@ class Refused(DiffcourtError):
     code = "refused"
     guard = ""
 
+    def __init_subclass__(cls, *, code: str = "", exit_code: int | None = None) -> None:
+        super().__init_subclass__(exit_code=exit_code)
+        cls.code = code or cls.code
+
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-class NotRegistered(Refused):
+class NotRegistered(Refused, code="not_registered"):
     """There is no tool of that name."""
 
-    code = "not_registered"
 
-
-class NotPermitted(Refused):
+class NotPermitted(Refused, code="not_permitted"):
     """The tool exists, but not for this agent or not in this environment."""
 
-    code = "not_permitted"
 
-
-class NotOffered(NotPermitted):
+class NotOffered(NotPermitted, code="not_offered"):
     """The tool exists, but the agent's list of tools does not have it."""
 
-    code = "not_offered"
 
-
-class InvalidArguments(Refused):
+class InvalidArguments(Refused, code="invalid_arguments"):
     """The arguments do not match the tool's JSON Schema."""
 
-    code = "invalid_arguments"
 
-
-class GuardRefused(Refused):
+class GuardRefused(Refused, code="guard_refused"):
     """A guard refused a call, a request of a model, or a report.
 
     Args:
         guard: the guard's name.
         reason: why it refused.
     """
-
-    code = "guard_refused"
 
     def __init__(self, guard: str, reason: str) -> None:
         super().__init__(reason)
@@ -305,28 +284,20 @@ class GuardRefused(Refused):
         return f"{self.guard}: {self.reason}"
 
 
-class ToolDown(Refused):
+class ToolDown(Refused, code="tool_down"):
     """The tool failed too many times in a row and is disabled for a while."""
 
-    code = "tool_down"
 
-
-class BudgetExhausted(Refused):
+class BudgetExhausted(Refused, code="budget_exhausted"):
     """The worst case of the call exceeds what is left of a budget."""
 
-    code = "budget_exhausted"
 
-
-class ApprovalRequired(Refused):
+class ApprovalRequired(Refused, code="approval_required"):
     """The call is irreversible, and there is no person to ask."""
 
-    code = "approval_required"
 
-
-class Denied(Refused):
+class Denied(Refused, code="denied"):
     """A person denied the call."""
-
-    code = "denied"
 
 
 def refused(code: str, reason: str, guard: str = "") -> Refused:

@@ -31,10 +31,6 @@ def _constant(frame: Activation, node: ast.Constant) -> Value:
     return UNKNOWN if isinstance(value, complex) or value is ... else Value(value)
 
 
-def _name(frame: Activation, node: ast.Name) -> Value:
-    return frame.lookup(node.id)
-
-
 def _attribute(frame: Activation, node: ast.Attribute) -> Value:
     return attribute_access.get_attribute(frame, frame.evaluate(node.value), node.attr, node)
 
@@ -201,10 +197,6 @@ def _walrus(frame: Activation, node: ast.NamedExpr) -> Value:
     return value
 
 
-def _await(frame: Activation, node: ast.Await) -> Value:
-    return frame.evaluate(node.value)
-
-
 def _yield(frame: Activation, node: ast.Yield | ast.YieldFrom) -> Value:
     if node.value is not None:
         value = frame.evaluate(node.value)
@@ -220,12 +212,14 @@ def _starred(frame: Activation, node: ast.Starred) -> Value:
 
 
 _HANDLERS: Final[dict[type[ast.expr], Callable[[Activation, Any], Value]]] = by_kind({
-    ast.Constant: _constant, ast.Name: _name, ast.Attribute: _attribute, ast.Subscript: _subscript,
+    ast.Constant: _constant, ast.Attribute: _attribute, ast.Subscript: _subscript,
     ast.BinOp: _binary, ast.UnaryOp: _unary, ast.IfExp: _conditional,
     ast.BoolOp: branch_conditions.evaluate_bool_op, ast.Compare: branch_conditions.evaluate_compare,
     ast.JoinedStr: strings.format_fstring, ast.List: _sequence, ast.Tuple: _sequence,
     ast.Set: _sequence, ast.Dict: _dict, ast.ListComp: _comprehension, ast.SetComp: _comprehension,
     ast.GeneratorExp: _comprehension, ast.DictComp: _comprehension, ast.Lambda: _lambda,
-    ast.NamedExpr: _walrus, ast.Await: _await, ast.Yield: _yield, ast.YieldFrom: _yield,
+    ast.NamedExpr: _walrus, ast.Yield: _yield, ast.YieldFrom: _yield,
     ast.Starred: _starred, ast.Call: calls.evaluate_call, Member: _member,
+    ast.Name: lambda frame, node: frame.lookup(node.id),
+    ast.Await: lambda frame, node: frame.evaluate(node.value),
 })  # fmt: skip

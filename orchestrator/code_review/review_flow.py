@@ -51,12 +51,7 @@ from orchestrator.engine.tool_call_records import calls_under
 from orchestrator.errors import ApprovalRequired, BudgetExhausted, NotPermitted
 from orchestrator.wording import count_noun
 
-ENDS = {
-    "done": "Done",
-    "budget": "StopBudget",
-    "stagnation": "StopStagnation",
-    "human": "StopHuman",
-}
+ENDS = {"done": "Done"} | {why: f"Stop{why.title()}" for why in ("budget", "stagnation", "human")}
 
 
 async def intake(state: ReviewState) -> str:

@@ -17,20 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from html.entities import html5
 from typing import NamedTuple
 
+from orchestrator.data_directories import read_beside
+
 # --- folding --------------------------------------------------------------------------------------
 
-_LOOK_ALIKES = {
-    # Cyrillic, Greek, Armenian, letters that Unicode does not decompose, and small capitals.
-    "абв": "a6b",
-    "гезікмнопрстухчьѕјһӏԁԍԛԝѵ": "re3ikmhonpctyx4bsjhldgqwv",
-    "АВЕЅІЈКМНОРСТУХЗЬԌԚԜѴ": "ABESIJKMHOPCTYX3bGQWV",
-    "αβγεηικμνορστυχωϲϳ": "abyenikuvopotuxwcj",
-    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ": "ABEZHIKMNOPTYXCJ",
-    "օոսհզց": "onuhqg",
-    "ıȷɑɡɩøØđĐłŁħĦŧŦ": "ijagioOdDlLhHtT",
-    "‐‑‒–—―−∕⁄∗": "-------//*",
-    "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ": "abcdefghijklmnoprstuvwyz",
-}
 _ALPHABETS = {
     first + at: char
     for first, chars in (
@@ -56,7 +46,8 @@ class _InAscii(dict[int, str]):
 
 
 _IN_ASCII = _InAscii(_ALPHABETS)
-for _shapes, _letters in _LOOK_ALIKES.items():
+# Cyrillic, Greek, Armenian, letters that Unicode does not decompose, and small capitals.
+for _shapes, _letters in map(str.split, read_beside(__file__, "look_alikes.txt").splitlines()):
     _IN_ASCII.update(zip(map(ord, _shapes), _letters, strict=True))
 
 

@@ -9,20 +9,14 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct
 
+from orchestrator.data_directories import read_table
 from orchestrator.errors import InputError
 from orchestrator.foreign_json import parse_json
 from orchestrator.posting.posting_plan import MARKER
 
 WORD = "/diffcourt"
-USAGE = (
-    f"`{WORD} review` reviews the head again · `{WORD} explain ID` explains a finding · "
-    f"`{WORD} dismiss ID reason` dismisses one in this pull request. "
-    "ID is shown after the finding's rule."
-)
-SERVICE_USAGE = (
-    f"{USAGE} `{WORD} full` reviews the head anew, as if it were the first · `{WORD} pause` "
-    "reviews no further push until somebody asks for a review."
-)
+_USAGE = read_table(__file__, "comment_usage.yaml")
+USAGE, SERVICE_USAGE = _USAGE["usage"], f"{_USAGE['usage']} {_USAGE['of_service']}"
 MAX_REASON = 500
 """Characters of a reason."""
 

@@ -134,14 +134,12 @@ class Forge(Protocol):
         """Resolve threads of ours."""
 
 
-class ForgeError(DiffcourtError):
+class ForgeError(DiffcourtError, exit_code=3):
     """A forge refused a call or could not be reached; one line that says what to do.
 
     Args:
         status: the HTTP status of a refusal; 0 where there is none.
     """
-
-    exit_code = 3
 
     def __init__(self, why: str, status: int = 0) -> None:
         super().__init__(why)

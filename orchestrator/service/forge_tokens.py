@@ -23,10 +23,8 @@ VALID_SECONDS = 3600.0
 CALL_SECONDS = 20.0
 
 
-class NoToken(DiffcourtError):
+class NoToken(DiffcourtError, exit_code=3):
     """The forge gave no token; another attempt may get one."""
-
-    exit_code = 3
 
 
 class ForgeTokens:

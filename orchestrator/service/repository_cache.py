@@ -19,10 +19,8 @@ FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
 FETCH_SECONDS = 600.0
 
 
-class FetchFailed(DiffcourtError):
+class FetchFailed(DiffcourtError, exit_code=3):
     """A repository could not be fetched; another attempt may succeed."""
-
-    exit_code = 3
 
 
 class RepositoryCache:

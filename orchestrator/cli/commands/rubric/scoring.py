@@ -371,10 +371,8 @@ def _rewrite(args: argparse.Namespace, rubric: Rubric, out: TextIO) -> Rewrite |
 ITEM_SUFFIXES = (".jsonl", ".csv")
 
 
-class ScoringStopped(BudgetExhausted):
+class ScoringStopped(BudgetExhausted, exit_code=EXIT_INCOMPLETE):
     """A side could not be scored within the limits; what was scored is kept."""
-
-    exit_code = EXIT_INCOMPLETE
 
 
 class _Given(Struct, frozen=True):
