@@ -287,6 +287,23 @@ def test_two_agents_that_quote_the_same_lines_and_tell_different_things_mean_two
     assert len(merged(one, other)) == count
 
 
+@pytest.mark.parametrize(("start", "count"), [(6, 1), (7, 2)])
+def test_what_two_agents_tell_alike_of_shared_lines_is_one_defect_whatever_they_quote_and_call_it(
+    start: int, count: int
+) -> None:
+    one = agent("qa", quote="def method_missing", end_line=6, cwe=(89,), severity="high", **LOST)
+    again = {
+        "title": "Protected methods that call super raise NoMethodError",
+        "detail": "A model with a protected reader breaks while its methods are not generated, since "
+        "super reaches method_missing and that finds nothing on the class.",
+    }
+    place = {"start_line": start, "end_line": start, "quote": "raise", "cwe": (862,)}
+    found = merged(one, agent("security", severity="medium", **place, **again))
+    assert len(found) == count
+    assert found[0].severity == "high"
+    assert found[0].reported_by == (("qa", "security") if count == 1 else ("qa",))
+
+
 NO_CHECK: dict[str, Any] = {"title": "Anyone may read all orders", "cwe": (862,)}
 INJECTION: dict[str, Any] = {"title": "User text is concatenated into SQL", "cwe": (89,)}
 UNCLEAR: dict[str, Any] = {"title": "A guest gets every row", "cwe": ()}

@@ -37,6 +37,9 @@ SIMILAR_SHARE, MIN_SHARED = 0.75, 4
 SHARED_STEMS, STEM, MIN_STEMS = 0.32, 6, 12
 """Share of the shorter text's words, by so many characters, that two texts on one defect have in
 common if both have so many words: 40 of 40 pairs in real reviews had, on two defects 0 of 7."""
+SURE_SHARE, MIN_SURE = 0.45, 10
+"""Share and number of words from which on they are of one defect, whatever they quote or call it:
+of 36 pairs at shared lines that were told twice, all 8 duplicates had, and no other had .33."""
 
 _PLACE = ("path", "side", "start_line", "end_line", "quote")
 _WORD = re.compile(r"\w+")
@@ -202,7 +205,7 @@ class _Index(Struct):
             if _alike(candidate.finding, finding):
                 return candidate
         return max(
-            (candidate for candidate in candidates if _same_quote(candidate, report)),
+            (candidate for candidate in candidates if _tells_same(candidate, report)),
             key=lambda candidate: _shared_words(candidate, finding),
             default=None,
         )
@@ -333,18 +336,20 @@ def same_rule_or_title(one: LocatedFinding, other: LocatedFinding) -> bool:
     return same_rule or _titles_similar(one.title, other.title)
 
 
-def _same_quote(merged: MergedFinding, report: FindingReport) -> bool:
-    """Whether an agent quotes the same text as a known defect, and speaks of the same.
+def _tells_same(merged: MergedFinding, report: FindingReport) -> bool:
+    """Whether an agent speaks of a known defect: much of the same, or of what it quotes too.
 
-    Two findings of one agent in one review are two defects, and so are different weaknesses.
+    Two findings of one agent in one review are two defects; different weaknesses may be.
     """
     agents = [known for known in merged.reports if not known.from_analyzer]
-    same = (_speaks_of_same(one.finding, report.finding) for one in agents
-            if quotes_same(one.finding, report.finding))  # fmt: skip
-    return any(same) and not any(
-        (known.reporter == report.reporter and not known.carried)
-        or names_other_weakness(known.finding, report.finding)
-        for known in agents
+    if any(known.reporter == report.reporter and not known.carried for known in agents):
+        return False
+    known, finding = [one.finding for one in agents], report.finding
+    other = any(names_other_weakness(one, finding) for one in known)
+    return any(
+        _speaks_of_same(one, finding, surely=other or not quotes_same(one, finding))
+        for one in known
+        if overlaps(one, finding)
     )
 
 
@@ -354,12 +359,14 @@ def quotes_same(first: LocatedFinding, second: LocatedFinding) -> bool:
     return overlaps(first, second) and quotes[0] in quotes[1]
 
 
-def _speaks_of_same(first: LocatedFinding, second: LocatedFinding) -> bool:
+def _speaks_of_same(first: LocatedFinding, second: LocatedFinding, *, surely: bool) -> bool:
     """Whether the texts of two findings, unless short, share words beyond the quoted code's."""
     quoted = _stems(f"{first.quote} {second.quote}")
     one, other = (_stems(f"{each.title} {each.detail}") - quoted for each in (first, second))
-    fewest = min(len(one), len(other))
-    return fewest < MIN_STEMS or len(one & other) >= SHARED_STEMS * fewest
+    fewest, shared = min(len(one), len(other)), len(one & other)
+    if surely:
+        return shared >= max(MIN_SURE, SURE_SHARE * fewest)
+    return fewest < MIN_STEMS or shared >= SHARED_STEMS * fewest
 
 
 def _stems(text: str) -> set[str]:
