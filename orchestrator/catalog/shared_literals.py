@@ -29,6 +29,9 @@ Support = Literal["proven", "verified", "agreed", "claimed", "refuted"]
 SUPPORTS: tuple[Support, ...] = ("proven", "verified", "agreed", "claimed", "refuted")
 """Strongest first."""
 
+Ruling = Literal["confirmed", "stopped", "intended", "minor", "refuted", "older", "cannot_tell"]
+"""Of the verifier on a claim."""
+
 Outcome = Literal["merge", "needs_changes", "block"]
 OUTCOMES: tuple[Outcome, ...] = ("merge", "needs_changes", "block")
 """Most favorable first."""

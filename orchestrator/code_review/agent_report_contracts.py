@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, convert, field
 
-from orchestrator.catalog.shared_literals import Severity
+from orchestrator.catalog.shared_literals import Ruling, Severity
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.verdict.document_parts import Guideline, RuledOut
 from orchestrator.code_review.verdict.model import Cause
@@ -161,7 +161,7 @@ class ClaimVerdict(Strict, frozen=True, kw_only=True):
     """A verdict on one claim. Code looks up its quotations and what connects them."""
 
     finding: str
-    verdict: Literal["confirmed", "stopped", "intended", "refuted", "older", "cannot_tell"]
+    verdict: Ruling
     reason: str
     quotes: list[QuotedCode] = field(default_factory=list)
     one_place: str = ""

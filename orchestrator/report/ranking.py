@@ -68,7 +68,7 @@ def group_by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
 
 
 def _may_be_first(finding: Finding) -> bool:
-    by_agents = finding.support != "proven" or any(one.is_reproduced for one in finding.proofs)
+    by_agents = finding.support != "proven" or finding.is_tested
     minor = finding.severity == "info" or (by_agents and finding.severity == "low")
     return not minor and finding.support != "refuted"
 

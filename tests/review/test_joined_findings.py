@@ -330,7 +330,7 @@ def test_an_agent_and_the_verifier_take_it_from_an_analyzers_finding_that_it_dec
     assert (found.state, outcome_of(found, POLICY)[0]) == ("open", outcome)
     if outcome == "merge":
         assert found.support == "refuted"
-        assert {said.why_not for said in found.objections} == {"it is shown, and does not decide"}
+        assert {said.why_not for said in found.objections} == {"it is shown all the same"}
 
 
 @settings(max_examples=60, deadline=None)

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from orchestrator.catalog.effort import Effort
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
-from orchestrator.code_review.findings.verification import check_verdicts
+from orchestrator.code_review.findings.verification import as_lines, check_verdicts
+from orchestrator.code_review.verdict.document_parts import Proof
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding, Verdict
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
@@ -35,6 +36,7 @@ BASE = {
     "app.py": CALLER, "guard.py": "# query is escaped\n# by handler\nLIMIT = 3\n",
     "shop.py": "def run(query):\n    return 0\n",
     "old.py": "def search(query):\n    return evaluate(query)\n",
+    "tests/test_old.py": "def test_old(query):\n    assert run(query) == 0\n",
 }  # fmt: skip
 SHOP = (
     "def run(query):\n"
@@ -46,7 +48,10 @@ SHOP = (
     "def other():\n"
     "    return 1\n"
 )
-HEAD = {"shop.py": SHOP, "notes.md": "handler escapes each query before evaluate\n"}
+HEAD = {
+    "shop.py": SHOP, "notes.md": "handler escapes each query before evaluate\n",
+    "tests/test_new.py": "def test_new(query):\n    assert run(query) == 1\n",
+}  # fmt: skip
 HARM = {"file": "shop.py", "quote": "return evaluate(query)"}
 LEADS = {"file": "app.py", "quote": "return run(request.args)"}
 STOPS = {"file": "shop.py", "quote": "if unsafe(query):"}
@@ -137,6 +142,13 @@ SAYING = replace(
 WANTED = replace(PLACE, id="F9", severity="medium", category="qa")
 ASKS = {"file": "notes.md", "quote": "handler escapes each query before evaluate"}
 NO_WISH = "is not 3 words of author_says, or of lines that the change adds to a test or document"
+WEIGHED = "what {} says has to be weighed, whoever wants it or thinks it small"
+OLD_TEST = {"file": "tests/test_old.py", "quote": "assert run(query) == 0"}
+NEW_TEST = {"file": "tests/test_new.py", "quote": "assert run(query) == 1"}
+PROOF = Proof(
+    state="reproduced", claim="It runs.", path="tests/test_a.py", test="", command=(),
+    exception="AssertionError", value="1",
+)  # fmt: skip
 REMOVED = replace(PLACE, start_line=2, end_line=2, evidence=Evidence("return 0", (), "base"))
 ASKED = {
     "F1": PLACE,
@@ -149,6 +161,9 @@ ASKED = {
     "F8": EARLIER,
     "F9": WANTED,
     "F10": SAYING,
+    "F11": replace(WANTED, id="F11", severity="high"),
+    "F12": replace(WANTED, id="F12", cwe=(94,)),
+    "F13": replace(PLACE, id="F13", proofs=(PROOF,)),
 }
 ALONE = "quote what leads to it, or say in one_place why that is enough"
 GONE = "the change removes what the claim is about, so base does not have the defect"
@@ -210,12 +225,29 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         (verdict_on("F1", "stopped", STOPS), ""),
         (verdict_on("F1", "stopped", {"file": "guard.py", "quote": "LIMIT = 3"}), "its quotations share no name with the claim's place; quote what stops it there"),
         # Whoever wants it, it is critical and of security.
-        (verdict_on("F1", "intended", ASKS), "what F1 says has to be weighed, whoever wants it"),
+        (verdict_on("F1", "intended", ASKS), WEIGHED.format("F1")),
         (verdict_on("F9", "intended", ASKS), ""),
         (verdict_on("F9", "intended", {**ASKS, "quote": "handler escapes"}), f"its quotation of notes.md {NO_WISH}"),
         (verdict_on("F9", "intended", HARM), f"its quotation of shop.py {NO_WISH}"),
         (verdict_on("F9", "intended", {"file": "guard.py", "quote": "# query is escaped\n# by handler"}), f"its quotation of guard.py {NO_WISH}"),
         (verdict_on("F9", "intended", {"file": "author_says", "quote": "return 1 from now on"}), f"its quotation of author_says {NO_WISH}"),
+        # Small, says code of the change or of base; nothing that the change says of itself makes it so.
+        (verdict_on("F9", "minor", STOPS), ""),
+        (verdict_on("F9", "minor", HARM, one_place="It is a log's text."), ""),
+        (verdict_on("F9", "minor", LEADS, OLD_TEST), ""),
+        (verdict_on("F9", "minor", HARM), "it quotes only the claim's own lines; quote what stops F9"),
+        (verdict_on("F1", "minor", STOPS), WEIGHED.format("F1")),
+        (verdict_on("F11", "minor", STOPS), WEIGHED.format("F11")),
+        (verdict_on("F12", "minor", STOPS), WEIGHED.format("F12")),
+        (verdict_on("F9", "minor", UNRELATED), "its quotations share no name with the claim's place; quote what stops it there"),
+        (verdict_on("F9", "minor", ASKS), "texts about code say nothing about what it does; quote code"),
+        (verdict_on("F9", "minor", {**HARM, "quote": "# query is escaped by handler"}), "its quotation of shop.py is a comment, which shows nothing"),
+        (verdict_on("F10", "minor", {**HARM, "quote": "# query is escaped by handler"}, one_place="See."), f"{WEIGHED.format('F1')}; its quotation of shop.py is a comment, which shows nothing"),
+        (verdict_on("F9", "minor", NEW_TEST), "its quotation of tests/test_new.py is a test of the change, which shows nothing"),
+        # What a test shows is so; it may be another harm than the claim's.
+        (verdict_on("F13", "refuted", STOPS), ""),
+        (verdict_on("F13", "stopped", STOPS), "a test shows F13: it is confirmed, refuted or you cannot_tell"),
+        (verdict_on("F13", "older", LEADS), "a test shows F13: it is confirmed, refuted or you cannot_tell; its quotations lack evaluate, query, which the claim's code has"),
         (verdict_on("F1", "refuted"), "it quotes no code"),
         (verdict_on("F1", "refuted", HARM), "it quotes only the claim's own lines; quote what stops F1"),
         (verdict_on("F1", "refuted", {"file": "guard.py", "quote": "LIMIT = 3"}), "its quotations share no name with the claim's place; quote what stops it there"),
@@ -244,11 +276,11 @@ async def test_a_verdict_counts_if_its_quotations_lead_to_the_claim_or_stop_it(
     async with workspace_of(change(tmp_path, BASE, HEAD)) as workspace:
         asked = {str(given["finding"]): ASKED[str(given["finding"])]}
         report = as_form(VerifierReport, {"verdicts": [given]})
-        valid, errors = await check_verdicts(workspace, report, asked)
+        valid, faults = await check_verdicts(workspace, report, asked)
     assert bool(valid) is not bool(why)
     shown = [quoted.quote for one in valid.values() for quoted in one.quotes]
     assert NOT_RUN["quote"] not in shown  # which nobody printed
-    assert errors == ([f"verdict on {given['finding']}: {why}"] if why else [])
+    assert as_lines(faults) == ([f"verdict on {given['finding']}: {why}"] if why else [])
 
 
 async def test_of_equal_lines_that_of_the_claim_is_quoted(tmp_path: Path) -> None:
@@ -258,7 +290,7 @@ async def test_of_equal_lines_that_of_the_claim_is_quoted(tmp_path: Path) -> Non
         VerifierReport, {"verdicts": [verdict_on("F1", "confirmed", quoted, one_place="See.")]}
     )
     async with workspace_of(change(tmp_path, BASE, {"twice.py": "run(query)\n" * 2})) as workspace:
-        assert (await check_verdicts(workspace, report, {"F1": place}))[1] == []
+        assert as_lines((await check_verdicts(workspace, report, {"F1": place}))[1]) == []
 
 
 CALLED = "call(\n    first,\n)\n"
@@ -278,7 +310,7 @@ async def test_of_equal_texts_the_nearest_to_the_claim_is_quoted(tmp_path: Path,
     async with workspace_of(change(tmp_path, BASE, {"two.py": text})) as workspace:
         report = as_form(VerifierReport, {"verdicts": [quoted]})
         # It refutes as code of the claim's function, which the other text is not.
-        assert (await check_verdicts(workspace, report, {"F1": place}))[1] == []
+        assert as_lines((await check_verdicts(workspace, report, {"F1": place}))[1]) == []
 
 
 @pytest.mark.attack("verifier that quotes a whole file")
@@ -292,7 +324,7 @@ async def test_a_quotation_of_more_than_twenty_lines_shows_nothing(tmp_path: Pat
             quoted = {"file": "long.py", "quote": "".join(lines[:count])}
             given = {"verdicts": [verdict_on("F1", "refuted", quoted)]}
             report = as_form(VerifierReport, given)
-            found.append((await check_verdicts(workspace, report, {"F1": place}))[1])
+            found.append(as_lines((await check_verdicts(workspace, report, {"F1": place}))[1]))
     why = "verdict on F1: its quotation of long.py has more than 20 lines"
     assert found == [[], [why]]
 
@@ -303,8 +335,11 @@ async def test_a_quotation_of_more_than_twenty_lines_shows_nothing(tmp_path: Pat
     [
         ([TRUE, FALSE], ["verdict on F1: it has 2 verdicts", "verdict on F2: nothing is said of it"]),
         (
-            [TRUE, verdict_on("F7", "confirmed", HARM, LEADS)],
-            ["verdict on F2: nothing is said of it", "verdict on F7: there is no such claim"],
+            [TRUE, verdict_on("F1: x", "confirmed", HARM), verdict_on("F2: it\nis", "refuted", STOPS)],
+            [
+                "verdict on F2: nothing is said of it", "verdict on F1: x: there is no such claim",
+                "verdict on F2: it is: there is no such claim",
+            ],
         ),
         (
             [TRUE, verdict_on("F2", "refuted", STOPS, duplicate_of="F1")],
@@ -332,8 +367,10 @@ async def test_two_verdicts_on_one_claim_and_invented_claims_do_not_count(
 ) -> None:
     async with workspace_of(change(tmp_path, BASE, HEAD)) as workspace:
         report = as_form(VerifierReport, {"verdicts": given})
-        _, found = await check_verdicts(workspace, report, {"F1": PLACE, "F2": ONE})
-    assert found == errors
+        _, faults = await check_verdicts(workspace, report, {"F1": PLACE, "F2": ONE})
+    assert as_lines(faults) == errors
+    invented = {str(one["finding"]) for one in given} - {"F1", "F2"}
+    assert {name for name, _ in faults} - {"F1", "F2"} == invented  # under no other's id
 
 
 @pytest.mark.parametrize(
@@ -578,9 +615,25 @@ async def test_duplicates_are_joined_and_the_judge_scores_what_is_verified(tmp_p
 async def test_nobody_judges_a_review_that_a_verified_finding_of_one_who_read_all_decides(
     tmp_path: Path, ruling: dict[str, object], effort: Effort, asked: bool
 ) -> None:
-    lines = {"generalist": [said(claimed())], "verifier": [verifies(ruling)]}
+    def verifier(request: Request) -> Response:
+        (shown,) = facts(request)["claims"]  # what two say alike is one claim, and both are told
+        both = [again["title"], "All who visit run code"] if effort == "thorough" else []
+        assert [
+            part for part in both if part not in f"{shown['claim']} {shown['goes_wrong']}"
+        ] == []
+        answer = verifies(ruling)
+        assert callable(answer)
+        return answer(request)
+
+    lines: dict[str, list[ScriptedReply]] = {
+        "generalist": [said(claimed())],
+        "verifier": [verifier],
+    }
     cited = {"source": "file", "name": "app.py", "quote": LEADS["quote"]}
-    beside = {"security": [said()]} if effort == "thorough" else {}
+    again = claimed(
+        title="Runs code that a visitor sends", detail="All who visit run code. I am certain."
+    )
+    beside = {"security": [said(again)]} if effort == "thorough" else {}
     model = ScriptedModel({**lines, **beside, "judge": [scores(evidence=[cited])] * asked})
 
     def adjust(settings: ReviewSettings) -> ReviewSettings:

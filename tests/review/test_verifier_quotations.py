@@ -6,7 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
-from orchestrator.code_review.findings.verification import check_verdicts, renamed_parameters
+from orchestrator.code_review.findings.verification import (
+    as_lines,
+    check_verdicts,
+    renamed_parameters,
+)
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Evidence
 from tests.review.review_kit import change, workspace_of
@@ -89,7 +93,7 @@ async def judged(
     claim = replace(PLACE, path=path, start_line=line, end_line=line, evidence=Evidence(own, ()))
     quotes = [{"file": path, "quote": own}, {"file": file, "quote": quote}]
     report = as_form(VerifierReport, {"verdicts": [verdict_on("F1", verdict, *quotes, **more)]})
-    return (await check_verdicts(workspace, report, {"F1": claim}))[1]
+    return as_lines((await check_verdicts(workspace, report, {"F1": claim}))[1])
 
 
 async def test_quotations_connect_by_what_a_place_is_in_calls_and_is_called_by(
@@ -122,11 +126,11 @@ async def test_a_comment_or_an_unconnected_quotation_does_not_undo_what_is_shown
         assert await judged(workspace, place, one_place="Nothing is checked.") == []
         given = verdict_on("F1", "confirmed", HARM, LEADS, comment, trivial)
         report = as_form(VerifierReport, {"verdicts": [given]})
-        assert (await check_verdicts(workspace, report, {"F1": PLACE}))[1] == []
+        assert as_lines((await check_verdicts(workspace, report, {"F1": PLACE}))[1]) == []
         # What names nothing is not shown by something else that does.
         given = verdict_on("F2", "confirmed", RETURN, trivial, one_place="See.")
         report = as_form(VerifierReport, {"verdicts": [given]})
-        (why,) = (await check_verdicts(workspace, report, {"F2": ONE}))[1]
+        (why,) = as_lines((await check_verdicts(workspace, report, {"F2": ONE}))[1])
         assert why.endswith("its quotation names nothing, and so shows nothing alone")
 
 
@@ -162,7 +166,7 @@ async def test_base_need_not_have_names_that_the_change_brings_into_code_that_it
         ):
             given = verdict_on("F1", "older", {"file": file, "quote": quote})
             report = as_form(VerifierReport, {"verdicts": [given]})
-            whys = (await check_verdicts(workspace, report, {"F1": place}))[1]
+            whys = as_lines((await check_verdicts(workspace, report, {"F1": place}))[1])
             why = f"verdict on F1: its quotations lack {lacking}"
             assert [one.partition(",")[0] for one in whys] == ([why] if lacking else [])
 
@@ -191,7 +195,9 @@ async def test_a_loop_of_base_may_call_its_elements_otherwise_and_other_code_may
     async with workspace_of(
         change(tmp_path, {"a.x": base + rest}, {"a.x": code + rest})
     ) as workspace:
-        whys = [(await check_verdicts(workspace, one, {"F1": place}))[1] for one in reports]
+        whys = [
+            as_lines((await check_verdicts(workspace, one, {"F1": place}))[1]) for one in reports
+        ]
     assert whys[0] == []
     assert "lack" in whys[1][0]
 
@@ -204,10 +210,10 @@ async def test_names_of_a_base_that_cannot_be_searched_stay_missing(tmp_path: Pa
     given = verdict_on("F1", "older", {"file": "tree.py", "quote": "return first.text"})
     report = as_form(VerifierReport, {"verdicts": [given]})
     async with workspace_of(repo) as workspace:
-        assert not (await check_verdicts(workspace, report, {"F1": place}))[1]
+        assert not as_lines((await check_verdicts(workspace, report, {"F1": place}))[1])
         oid = repo.git("rev-parse", "HEAD:zoo").strip()
         (tmp_path / ".git/objects" / oid[:2] / oid[2:]).unlink()
-        (why,) = (await check_verdicts(workspace, report, {"F1": place}))[1]
+        (why,) = as_lines((await check_verdicts(workspace, report, {"F1": place}))[1])
     assert "lack firstChild" in why
 
 
@@ -267,5 +273,5 @@ async def test_base_may_call_a_parameter_otherwise_even_where_other_files_have_t
     base = {"pay.py": PAY, "other.py": "payer = 1\n"}
     for at, (head, lacks) in enumerate([(lines, False), (lines.replace("or fail()", ""), True)]):
         async with workspace_of(change(tmp_path / str(at), base, {"pay.py": head})) as workspace:
-            whys = (await check_verdicts(workspace, report, {"F1": claim}))[1]
+            whys = as_lines((await check_verdicts(workspace, report, {"F1": claim}))[1])
         assert ["lack payer" in why for why in whys] == [True] * lacks

@@ -23,7 +23,7 @@ from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.prove_finding import PROVE_FINDING, Place, PlacedTest
 from orchestrator.code_review.tools.test_runners import RUNNERS, Runner, SingleTest, single_test
-from orchestrator.code_review.verdict.document_parts import BASE_FAILS, Proof
+from orchestrator.code_review.verdict.document_parts import BASE_FAILS, DOUBTED, Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import shared_fields
@@ -268,11 +268,13 @@ def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synt
     for finding in found.findings:
         own = tuple(proofs.get(finding.fingerprint, ()))
         rest = {one.claim for one in own} - {one.claim for one in own if one.is_reproduced}
+        if finding.support == "refuted":
+            rest.add(DOUBTED)
         own = tuple(one.without(*sorted(rest)) if one.is_reproduced else one for one in own)
         shown = replace(finding, proofs=own)
         # Where head passes each test that was to show it, nobody's word outweighs that.
         head_passes = own and all(one.reason.startswith(HEAD_PASSES) for one in own)
-        if any(proof.is_reproduced for proof in own):
+        if shown.is_tested:
             confidence = max(finding.confidence, PROVEN_CONFIDENCE)
             shown = replace(shown, support="proven", confidence=confidence)
         elif finding.carried_over and own and {one.reason for one in own} <= {HEAD_PASSES, GONE}:

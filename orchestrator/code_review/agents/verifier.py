@@ -36,10 +36,12 @@ from orchestrator.code_review.findings.located_findings import Verification
 from orchestrator.code_review.findings.verification import (
     AUTHOR_SAYS,
     as_evidence,
+    as_lines,
     check_verdicts,
     telling_names,
 )
 from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.verdict.decision import outcome_of
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.types import AgentSpec
 
@@ -149,6 +151,7 @@ async def _blocks(state: ReviewState) -> list[_Block]:
 
 MAX_SAID = 1_500
 """Characters of each text of the author."""
+SILENT = "it says nothing of it"
 _SENTENCE = re.compile(r"(?<=[.!?])(?<!\.\.)(?<!e\.g\.)(?<!i\.e\.)\s(?![a-z])")
 
 
@@ -173,11 +176,10 @@ async def verify_findings(state: ReviewState) -> None:
         state.verifier_note = f"{ids} not verified: the verifier {result.status}: {result.detail}"
         return
     report = as_form(VerifierReport, result.report)
-    valid, errors = await check_verdicts(state.given.workspace, report, state.focus.asked)
-    whys = dict(error.removeprefix("verdict on ").split(": ", 1) for error in errors)
+    valid, faults = await check_verdicts(state.given.workspace, report, state.focus.asked)
     found: dict[str, Verification] = {}
     for finding in due:
-        made = Verification("cannot_tell", whys.get(finding.id, ""), finding.severity)
+        made = Verification("cannot_tell", dict(faults).get(finding.id, SILENT), finding.severity)
         if given := valid.get(finding.id):
             other = state.focus.asked.get(given.duplicate_of)
             made = Verification(
@@ -190,14 +192,15 @@ async def verify_findings(state: ReviewState) -> None:
         # It was told the claims of all reports that are this finding now, and of no later one.
         names = [name for name, kept in state.synthesis.ids.items() if kept == finding.id]
         found.update(dict.fromkeys(names, made))
-    state.iteration.verified, state.iteration.verdict_errors = found, errors
+    state.iteration.verified, state.iteration.verdict_errors = found, as_lines(faults)
 
 
 def findings_to_verify(state: ReviewState) -> list[Finding]:
     """Open findings of at least medium severity that nothing proves, and none has been asked about.
 
     One that has become more severe is asked about again. An analyzer's finding is asked about where
-    an agent disputes it with evidence, and an argument can outweigh it.
+    an agent disputes it with evidence, and an argument can outweigh it; one that would block by a
+    model's test, since what fails there may not be the harm.
     """
     settings = state.given.settings
     if not has_verifier(settings):
@@ -209,18 +212,19 @@ def findings_to_verify(state: ReviewState) -> list[Finding]:
         finding
         for finding in severe_findings(state)
         if finding.context is not None  # its file can be read
-        and (finding.support in {"claimed", "agreed"} or _is_disputed(state, finding))
+        and (finding.support in {"claimed", "agreed"} or _may_be_doubted(state, finding))
         and not is_as_severe(asked.get(finding.fingerprint, "info"), finding.severity)
     ][: settings.verify.findings]
 
 
-def _is_disputed(state: ReviewState, finding: Finding) -> bool:
-    """Whether an agent disputes what an analyzer reports and an argument can outweigh."""
+def _may_be_doubted(state: ReviewState, finding: Finding) -> bool:
+    """Whether a test makes it block, or an agent disputes what an argument can outweigh."""
+    if finding.is_tested:
+        return outcome_of(finding, state.given.catalog.verdict_policy)[0] == "block"
     return (
         finding.severity == MIN_SEVERITY
         and finding.category != "security"
         and any(one.refutes for one in finding.objections)
-        and not any(proof.is_reproduced for proof in finding.proofs)
         and not state.given.workspace.rules.is_fact(finding.rule)
     )
 
@@ -241,10 +245,18 @@ def _shown(finding: Finding) -> dict[str, object]:
 
     Not its severity and argument, nor who makes it.
     """
-    titles = [finding.title, *(one.title for one in finding.reports if not one.proved)]
+    claims = [(one.title, one.detail) for one in finding.reports if not one.proved]
+    told = [(finding.title, finding.detail), *claims]
+    wrong = [_SENTENCE.split(detail, maxsplit=1)[0][:MAX_DETAIL] for _, detail in told]
+    tests = [
+        {name: getattr(one, name) for name in ("claim", "test", "base", "head")}
+        for one in finding.proofs
+        if one.is_reproduced
+    ]
     return {
+        **({"tests": tests} if tests else {}),
         **{name: getattr(finding, name) for name in ("id", "path", "start_line", "end_line")},
         "side": finding.evidence.side,
-        "claim": "; ".join(dict.fromkeys(titles)),
-        "goes_wrong": _SENTENCE.split(finding.detail, maxsplit=1)[0][:MAX_DETAIL],
+        "claim": "; ".join(dict(told)),
+        "goes_wrong": " ".join(dict.fromkeys(filter(None, wrong))),
     }

@@ -86,7 +86,7 @@ async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
         for finding in verdict.findings
         if finding.state != "rejected"
         # A test of theirs may show what only agents report.
-        and (finding.support != "proven" or any(proof.is_reproduced for proof in finding.proofs))
+        and (finding.support != "proven" or finding.is_tested)
         and finding.reported_by
     ]
     before = verdict.previous.passed if verdict.previous else None
@@ -171,7 +171,7 @@ async def place_claims(
         finding: LocatedFinding | None = as_located(claim, words)
         if not on_analyzers:
             finding = await _place_again(workspace, as_located(claim))
-            if finding is None and any(proof.is_reproduced for proof in claim.proofs):
+            if finding is None and claim.is_tested:
                 finding = await _place_at_change(workspace, as_located(claim))
         if finding is None:
             continue

@@ -33,7 +33,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
     reported_fingerprints,
 )
 from orchestrator.code_review.findings.located_findings import FindingTarget, Rejection
-from orchestrator.code_review.findings.verification import check_verdicts
+from orchestrator.code_review.findings.verification import as_lines, check_verdicts
 from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.engine.journal import Journal
@@ -81,7 +81,8 @@ class ReportCorrections(Struct, frozen=True):
                 kept = [each for each in earlier["verdicts"] if each["finding"] not in again]
                 return {**report, "verdicts": [*kept, *report["verdicts"]]}, []
             given = as_form(VerifierReport, report)
-            return report, (await check_verdicts(self.workspace, given, self.focus.asked))[1]
+            _, faults = await check_verdicts(self.workspace, given, self.focus.asked)
+            return report, as_lines(faults)
         if "checked" not in report:  # no specialist's
             return report, []
         known = reported_fingerprints(self.journal, ANALYZERS)

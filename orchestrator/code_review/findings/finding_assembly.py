@@ -28,6 +28,7 @@ _ACTIONS: Mapping[str, Literal["confirms", "cannot tell of", "limits"]] = {
     "cannot_tell": "cannot tell of",
     "stopped": "limits",
     "intended": "limits",
+    "minor": "limits",
 }
 
 _LIMITS = {verdict for verdict, action in _ACTIONS.items() if action == "limits"}
@@ -158,7 +159,7 @@ def _objections(
     ]
     if support != "refuted":
         return tuple(found)
-    shown = "it is shown, and does not decide"
+    shown = "it is shown all the same"
     return tuple(replace(one, why_not=shown) if one.refutes else one for one in found)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from msgspec import Struct, convert, field, to_builtins
 
 from diffchecks.check_io import Edit, FlowStep
-from orchestrator.catalog.shared_literals import Severity
+from orchestrator.catalog.shared_literals import Ruling, Severity
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.verdict.document_parts import Guideline, Objection, SnippetRun
 from orchestrator.code_review.verdict.model import Cause
@@ -127,7 +127,7 @@ class Verification(Struct, frozen=True):
         duplicate_of: fingerprint of the finding that it repeats; empty: none.
     """
 
-    verdict: Literal["confirmed", "stopped", "intended", "refuted", "older", "cannot_tell"]
+    verdict: Ruling
     reason: str
     severity: Severity
     evidence: tuple[str, ...] = ()

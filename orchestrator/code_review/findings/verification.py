@@ -7,7 +7,7 @@ documents of the change, show what is intended.
 """
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import partial
 from itertools import chain, islice, pairwise
 from keyword import kwlist
@@ -119,34 +119,37 @@ class _Place(Struct, frozen=True):
 
 async def check_verdicts(
     workspace: ReviewWorkspace, report: VerifierReport, asked: Mapping[str, Finding]
-) -> tuple[Mapping[str, ClaimVerdict], list[str]]:
-    """The verdicts that count, by the claim's id, and a line for each that does not.
+) -> tuple[Mapping[str, ClaimVerdict], list[tuple[str, str]]]:
+    """The verdicts that count, by the claim's id, and an id and why for each that does not.
 
     Args:
         asked: id → finding, of the claims that the verifier was asked about.
     """
     valid: dict[str, ClaimVerdict] = {}
-    errors: list[str] = []
+    faults: list[tuple[str, str]] = []
     by_claim: dict[str, list[ClaimVerdict]] = {name: [] for name in asked}
     for one in report.verdicts:
         by_claim.setdefault(one.finding, []).append(one)
     for name, given in by_claim.items():
-        whys = ["nothing is said of it"]
         if name not in asked:
             whys = ["there is no such claim"]
+        elif not given:
+            whys = ["nothing is said of it"]
+            if asked[name].is_tested:
+                continue  # the test speaks for it
         elif len(given) > 1:
             whys = [f"it has {len(given)} verdicts"]
-        elif given:
+        else:
             whys = [_opposite(given[0], by_claim), *await _faults(workspace, given[0], asked)]
         if any(whys):
-            errors.append(f"verdict on {name}: {'; '.join(filter(None, whys))}")
+            faults.append((name, "; ".join(filter(None, whys))))
         else:
             ran, told = _printed(given[0], asked[name]), replace(given[0], one_place="")
             quotes = [one for one in given[0].quotes if one.file != RUN_SNIPPET or one in ran]
             if told.verdict == "confirmed" and await _faults(workspace, told, asked):  # no path
                 quotes = [one for one in quotes if one.file == asked[name].path][:1]
             valid[name] = replace(given[0], quotes=quotes)
-    return valid, errors
+    return valid, faults
 
 
 def _opposite(given: ClaimVerdict, by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> str:
@@ -176,6 +179,7 @@ async def _faults(
         found.append("its reason gives instructions to its reader")
     if given.verdict == "cannot_tell":
         return found
+    found += _too_light(given.verdict, claim)
     # What a run printed shows what the place does.
     ran = "".join(one.quote for one in _printed(given, claim)[:1])
     of_code = [one for one in given.quotes if one.file != RUN_SNIPPET]
@@ -183,23 +187,49 @@ async def _faults(
     if not given.quotes:
         return [*found, "it quotes no code"]
     if given.verdict == "intended":
-        return [*found, *await _not_intended(workspace, given.quotes, claim)]
+        return [*found, *await _not_intended(workspace, given.quotes)]
     older = given.verdict == "older"
     located = [await _locate(workspace, quoted, claim, older) for quoted in given.quotes]
     quotes = [one for one in located if isinstance(one, _Code)]
     if len(quotes) < len(located):  # what the others lead to is not known yet
         return [*found, *(one for one in located if isinstance(one, str))]
     place = await _place_of(workspace, claim)
-    code = [one for one in quotes if one.text.strip() or one.overlaps(place.own)]
+    lack = {one: why for one in quotes if (why := _lacks(workspace, one, place, given.verdict))}
+    code = [one for one in quotes if one not in lack]
     if older:
         whys = [await _not_in_base(workspace, claim, code, place.own.function)]
     elif given.verdict == "confirmed":
         whys = _not_shown(place, code, given)
     else:
         whys = [_not_stopped(place, code, given)]
-    comments = dict.fromkeys(one.path for one in quotes if one not in code)
-    shown = [f"its quotation of {path} is a comment, which shows nothing" for path in comments]
+    shown = dict.fromkeys(lack.values())
     return [*found, *((shown or whys) if any(whys) else ())]
+
+
+def _too_light(verdict: str, claim: Finding) -> list[str]:
+    """Why a claim is too grave for a verdict, or is shown by a test.
+
+    Authors of a hostile change can ask for any harm and make it look small, so severe claims and
+    those of security stay. What a test shows may only be another harm than the claim's.
+    """
+    grave = claim.category == "security" or claim.cwe or claim.severity in SEVERE
+    found = list[str]()
+    if grave and verdict in {"intended", "minor"}:
+        found.append(f"what {claim.id} says has to be weighed, whoever wants it or thinks it small")
+    if claim.is_tested and verdict not in {"confirmed", "refuted"}:
+        found.append(f"a test shows {claim.id}: it is confirmed, refuted or you cannot_tell")
+    return found
+
+
+def _lacks(workspace: ReviewWorkspace, quoted: _Code, place: _Place, verdict: str) -> str:
+    """Why a quotation shows nothing: no word of the change about itself makes a harm small."""
+    minor, what = verdict == "minor", ""
+    added = changed_lines(workspace, "head", quoted.path) if quoted.side == "head" else frozenset()
+    if not quoted.text.strip() and (minor or not quoted.overlaps(place.own)):
+        what = "a comment"
+    elif minor and is_test(quoted.path) and added & {*range(quoted.first, quoted.last + 1)}:
+        what = "a test of the change"
+    return f"its quotation of {quoted.path} is {what}, which shows nothing" if what else ""
 
 
 def _printed(given: ClaimVerdict, claim: Finding) -> list[QuotedCode]:
@@ -230,6 +260,8 @@ def _not_shown(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> l
 def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> str:
     """Why quotations do not refute a finding."""
     others = [one for one in quotes if not one.is_in(place.own)]
+    if given.verdict == "minor" and quotes and given.one_place.strip():
+        return ""  # such as the wording of a message, which its own lines show
     if not others:
         return f"it quotes only the claim's own lines; quote what stops {given.finding}"
     if all(map(place.is_prose, others)):
@@ -239,15 +271,9 @@ def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) ->
     return "its quotations share no name with the claim's place; quote what stops it there"
 
 
-async def _not_intended(
-    workspace: ReviewWorkspace, quotes: Sequence[QuotedCode], claim: Finding
-) -> list[str]:
-    """Why quotations do not show that the change asks for what a claim says.
-
-    Authors of a hostile change can ask for any harm, so severe claims and those of security stay.
-    """
-    grave = claim.category == "security" or claim.cwe or claim.severity in SEVERE
-    found = [f"what {claim.id} says has to be weighed, whoever wants it"] if grave else []
+async def _not_intended(workspace: ReviewWorkspace, quotes: Sequence[QuotedCode]) -> list[str]:
+    """Why quotations do not show that the change asks for what a claim says."""
+    found = list[str]()
     for one in quotes:
         if one.file == AUTHOR_SAYS:
             lines = "\n".join((await author_says(workspace.change)).values()).splitlines()
@@ -383,6 +409,11 @@ def _words(text: str) -> frozenset[str]:
 def telling_names(text: str) -> frozenset[str]:
     """The names in a text without its comments, except those that every function has."""
     return _words(_COMMENT.sub("", text)) - _COMMON
+
+
+def as_lines(faults: Iterable[tuple[str, str]]) -> list[str]:
+    """Why verdicts do not count, in a line each; an invented id may have several."""
+    return [f"verdict on {' '.join(name[:SHOWN].split())}: {why}" for name, why in faults]
 
 
 def as_evidence(quotes: Sequence[QuotedCode]) -> tuple[str, ...]:

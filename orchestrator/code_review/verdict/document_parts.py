@@ -20,6 +20,7 @@ FixState = Literal["verified", "applies", "refused"]
 ProofState = Literal["reproduced", "not_introduced", "inconclusive"]
 BASE_FAILS = "base fails its test too"
 NEARBY = "that the cited lines cause it, and not others of their function"
+DOUBTED = "that what fails is the harm claimed, which the verifier denies"
 UNTIED = "that the cited lines alone cause it, since they cannot be taken back on their own"
 
 
@@ -52,7 +53,7 @@ class Remark(Strict, frozen=True):
     """Why the verifier confirms a finding or cannot tell, or why its author changed it.
 
     Attributes:
-        action: ``limits``: it is true, and other code keeps the harm from happening today.
+        action: ``limits``: it is true, and other code, or what the author wants, bounds the harm.
         evidence: the quotations that show it.
     """
 

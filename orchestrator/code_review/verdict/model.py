@@ -160,6 +160,11 @@ class Finding(Strict, frozen=True, kw_only=True):
         return "proven in part" if in_part else self.support
 
     @property
+    def is_tested(self) -> bool:
+        """Whether a test that a model wrote shows it."""
+        return any(proof.is_reproduced for proof in self.proofs)
+
+    @property
     def identity(self) -> str:
         """Equal for the same finding in all reviews of one change."""
         return self.first_fingerprint or self.fingerprint

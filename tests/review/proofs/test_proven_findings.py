@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.agents.prover import FIXED, GONE, with_proofs
 from orchestrator.code_review.findings.verdict_findings import Synthesis
-from orchestrator.code_review.verdict.document_parts import Proof
+from orchestrator.code_review.verdict.document_parts import DOUBTED, Proof
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import SystemClock
@@ -142,6 +142,40 @@ async def test_a_claim_of_which_one_third_is_shown_is_not_told_as_proven_as_a_wh
     )
     for shown in (html, *formats, *calls, *texts):
         assert "proven in part" in " ".join(shown.split()).lower()
+
+
+@pytest.mark.attack("test that fails by a harmless difference at the cited lines")
+@pytest.mark.parametrize("says", ["refuted", "confirmed", ""])
+async def test_what_a_test_shows_blocks_unless_the_verifier_finds_that_it_is_not_the_harm(
+    says: str, namespaces: None, tmp_path: Path
+) -> None:
+    def verifier(request: Request) -> Response:
+        (shown,) = facts(request)["claims"]
+        (test,) = shown["tests"]
+        assert (test["test"], "OK" in test["base"], "3 != 5" in test["head"]) == (TEST, True, True)
+        quotes = [
+            {"file": "shop.py", "quote": text} for text in (QUOTE.strip(), "def total(prices):")
+        ]
+        given = {"finding": "F1", "verdict": says, "reason": "No money is lost.", "quotes": quotes}
+        return text_reply(json.dumps({"verdicts": [given] if says else []}))
+
+    told = claim(severity="critical", title="Customers pay for what others buy")
+    lines: dict[str, list[ScriptedReply]] = {
+        "generalist": [said(told)], "prover": [writes(written())], "verifier": [verifier],
+    }  # fmt: skip
+    model = ScriptedModel(lines)
+    repo = change(tmp_path, {"shop.py": BASE, **settings()}, {"shop.py": HEAD})
+    verdict = await review(repo, model, adjust=alone, run_tests=True, prover=True, verifier=True)
+    model.finish()
+    finding = only(verdict)
+    assert (finding.support, finding.severity) == ("proven", "critical")
+    if says != "refuted":
+        assert verdict.verdict == "block"
+        return
+    assert (verdict.verdict, finding.support_told) == ("needs_changes", "proven in part")
+    assert finding.proofs[0].not_shown == DOUBTED
+    (objection,) = finding.objections
+    assert (objection.reason, objection.refutes) == ("No money is lost.", True)
 
 
 @pytest.mark.parametrize("says", ["cannot_tell", "older"])
