@@ -240,6 +240,7 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         (verdict_on("F11", "minor", STOPS), WEIGHED.format("F11")),
         (verdict_on("F12", "minor", STOPS), WEIGHED.format("F12")),
         (verdict_on("F9", "minor", UNRELATED), "its quotations share no name with the claim's place; quote what stops it there"),
+        (verdict_on("F9", "minor", UNRELATED, one_place="See."), "its quotations share no name with the claim's place; quote what stops it there"),
         (verdict_on("F9", "minor", ASKS), "texts about code say nothing about what it does; quote code"),
         (verdict_on("F9", "minor", {**HARM, "quote": "# query is escaped by handler"}), "its quotation of shop.py is a comment, which shows nothing"),
         (verdict_on("F10", "minor", {**HARM, "quote": "# query is escaped by handler"}, one_place="See."), f"{WEIGHED.format('F1')}; its quotation of shop.py is a comment, which shows nothing"),

@@ -75,8 +75,12 @@ async def prove_findings(state: ReviewState) -> None:
 
 def _earlier_tests(state: ReviewState) -> list[tuple[Finding, Sequence[Proof]]]:
     """The findings that are carried over, with the tests that showed them in an earlier review."""
-    known = {
-        claim.fingerprint: [proof for proof in claim.proofs if proof.is_reproduced][:MAX_TESTS]
+    known = {  # what the verifier doubted of an earlier head says nothing of this one
+        claim.fingerprint: [
+            replace(proof, not_shown=proof.not_shown.replace(DOUBTED, "").strip("; "))
+            for proof in claim.proofs
+            if proof.is_reproduced
+        ][:MAX_TESTS]
         for claim in state.given.handed_over.claims
     }
     return [

@@ -260,7 +260,7 @@ def _not_shown(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> l
 def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> str:
     """Why quotations do not refute a finding."""
     others = [one for one in quotes if not one.is_in(place.own)]
-    if given.verdict == "minor" and quotes and given.one_place.strip():
+    if not others and quotes and given.verdict == "minor" and given.one_place.strip():
         return ""  # such as the wording of a message, which its own lines show
     if not others:
         return f"it quotes only the claim's own lines; quote what stops {given.finding}"

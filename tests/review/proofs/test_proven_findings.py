@@ -149,14 +149,19 @@ async def test_a_claim_of_which_one_third_is_shown_is_not_told_as_proven_as_a_wh
 async def test_what_a_test_shows_blocks_unless_the_verifier_finds_that_it_is_not_the_harm(
     says: str, namespaces: None, tmp_path: Path
 ) -> None:
-    def verifier(request: Request) -> Response:
+    def verifier(request: Request, says: str = says) -> Response:
         (shown,) = facts(request)["claims"]
         (test,) = shown["tests"]
         assert (test["test"], "OK" in test["base"], "3 != 5" in test["head"]) == (TEST, True, True)
         quotes = [
             {"file": "shop.py", "quote": text} for text in (QUOTE.strip(), "def total(prices):")
         ]
-        given = {"finding": "F1", "verdict": says, "reason": "No money is lost.", "quotes": quotes}
+        given = {
+            "finding": shown["id"],
+            "verdict": says,
+            "reason": "No money is lost.",
+            "quotes": quotes,
+        }
         return text_reply(json.dumps({"verdicts": [given] if says else []}))
 
     told = claim(severity="critical", title="Customers pay for what others buy")
@@ -165,7 +170,8 @@ async def test_what_a_test_shows_blocks_unless_the_verifier_finds_that_it_is_not
     }  # fmt: skip
     model = ScriptedModel(lines)
     repo = change(tmp_path, {"shop.py": BASE, **settings()}, {"shop.py": HEAD})
-    verdict = await review(repo, model, adjust=alone, run_tests=True, prover=True, verifier=True)
+    look = partial(review, repo, adjust=alone, run_tests=True, prover=True, verifier=True)
+    verdict = await look(model)
     model.finish()
     finding = only(verdict)
     assert (finding.support, finding.severity) == ("proven", "critical")
@@ -176,6 +182,9 @@ async def test_what_a_test_shows_blocks_unless_the_verifier_finds_that_it_is_not
     assert finding.proofs[0].not_shown == DOUBTED
     (objection,) = finding.objections
     assert (objection.reason, objection.refutes) == ("No money is lost.", True)
+    repo.commit({"notes.md": "Of another head.\n"}, "Note")
+    lines = {"generalist": [said()], "verifier": [partial(verifier, says="confirmed")]}
+    assert (await look(ScriptedModel(lines), base="HEAD~2", previous=verdict)).verdict == "block"
 
 
 @pytest.mark.parametrize("says", ["cannot_tell", "older"])
