@@ -84,16 +84,13 @@ def _found(
     for found in pattern.finditer(text):
         kind = found.lastgroup or ""
         line = bisect_right(starts, found.start(kind))
-        harmless = kind == "address" and not _PATTERNS["runs"].match(_plain(found["address"]))
+        address = html.unescape(found[kind]) if kind == "address" else ""
+        read = _PATTERNS["ignored"].sub("", address)  # as browsers do
+        harmless = kind == "address" and not _PATTERNS["runs"].match(read)
         if not harmless and line not in seen and is_run(found):
             seen.add(line)
             where = "an image" if code == "image-script" else "a page of prose"
             yield RawFinding(code, source.path, line, f"{_WHAT[kind]} in {where}")
-
-
-def _plain(address: str) -> str:
-    """An address as browsers read it."""
-    return _PATTERNS["ignored"].sub("", html.unescape(address))
 
 
 def _is_run(found: re.Match[str]) -> bool:

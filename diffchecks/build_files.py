@@ -8,7 +8,7 @@ A language has these fields:
     checked   expression for a check of what was downloaded: no download before it counts
     also      another language whose patterns hold here too
     patterns  ``code`` in the rule table, ``message``, ``find``, and a program that is ``bad`` and
-              one that is ``good`` and differs in one thing
+              one that is ``good`` and differs in one thing; ``unless``: an expression for the file
 
 ``find`` is an expression, in any case, in which ``{NAME}`` stands for one of ``names``. The code
 ``script`` becomes one for the server that the match names, ``download`` one for http.
@@ -52,7 +52,11 @@ def find_dangerous_builds(source: Source) -> Iterator[RawFinding]:
     also = known[language["also"]]["patterns"] if "also" in language else []
     for pattern in [*language["patterns"], *also]:
         for match in _compiled(pattern["find"]).finditer(text):
-            code = pattern["code"]
+            code, unless = pattern["code"], pattern.get("unless")
+            if unless and re.search(
+                unless.replace("(?P=name)", match["name"]), text, re.IGNORECASE
+            ):
+                continue
             if code == "download" and checked.search(text, match.start()):
                 continue
             if code == "script":

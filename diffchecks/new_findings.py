@@ -45,6 +45,8 @@ RuledFinding = tuple[Rule, RawFinding]
 """A finding under its rule, comparable between base and head: ``key`` is the cited text without
 white space, unless the reporter has its own, and ``scope`` is known."""
 
+Key = Callable[[RuledFinding], tuple[str, ...]]
+
 
 def identity(finding: RuledFinding) -> tuple[str, ...]:
     """Equal for the same finding in base and head."""
@@ -82,9 +84,11 @@ def find_new(
         raw = finding[1]
         return raw.line in added.get(raw.path, ()), raw.path, raw.line
 
-    told = [finding for finding in head if finding[1].message]  # the rest is for comparison only
-    new, rest = unmatched(base, sorted(told, key=unchanged_lines_first), identity)
-    new, rest = unmatched(rest, new, _text_identity)
+    # What has no message is for comparison only.
+    new, rest = [finding for finding in head if finding[1].message], list(base)
+    keys: list[Key] = [lambda one: (one[1].path, *identity(one)), identity, _text_identity]
+    for key in keys:
+        new, rest = unmatched(rest, sorted(new, key=unchanged_lines_first), key)
     known = {secret for finding in base for secret in _secrets(finding)}
     new = [f for f in new if not known.issuperset(_secrets(f) or {""})]
     new = unmatched(rest, new, _message_identity)[0]

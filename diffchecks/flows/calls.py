@@ -213,11 +213,12 @@ class Calls(Syntax, ABC):
     def _arguments(self, node: SgNode, state: FlowState) -> Arguments:
         if node.kind() in self.tables.texts:
             return Arguments([node], [self.joined(node, state)], {})
-        part = self.argument_part(node)
-        children = part.named_children() if part and part.kind() not in self.tables.texts else []
-        given = Arguments([], [], {})
+        part, given = self.argument_part(node), Arguments([], [], {})
+        if part is not None and part.kind() in self.tables.texts:
+            self.joined(part, state)  # its values are no text of a tagged template
+            return given
         named: dict[str, FlowValue] = {}
-        for child in children:
+        for child in part.named_children() if part else ():
             if child.kind() == "comment":
                 continue
             inner = child.named_children()[-1:] if child.kind() == "argument" else [child]
@@ -320,15 +321,18 @@ class Calls(Syntax, ABC):
         functions += [block] if block is not None else []
         results = []
         for function in functions:
-            bound = self._bound(name, function, receiver)
+            bound = self._bound(node, name, function, receiver)
             if bound or self.is_of_interest(function, state, name):
                 results.append(self.run_function(function, state, bound, name))
         return either([value for value in results if value.taints])
 
-    def _bound(self, name: str, function: SgNode, receiver: FlowValue) -> list[FlowValue]:
+    def _bound(
+        self, node: SgNode, name: str, function: SgNode, receiver: FlowValue
+    ) -> list[FlowValue]:
+        count = len(self.parameters(function))
         for callback in self.tables.callbacks:
-            count = len(self.parameters(function))
-            if callback.call.search(name) and count >= len(callback.names):
+            takes = callback.call.search(name) and count >= len(callback.names)
+            if takes and not callback.unless.search(node.text()):
                 return [FlowValue(name=each) for each in callback.names]
         return [tainted(receiver.taints)] if receiver.taints else []
 

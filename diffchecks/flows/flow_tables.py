@@ -95,10 +95,15 @@ class Clearing(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Callback(Struct, frozen=True, forbid_unknown_fields=True):
-    """Calls whose functions get values with these names, if they take so many."""
+    """Calls whose functions get values with these names, if they take so many.
+
+    Attributes:
+        unless: an expression in the text of the call that checks them.
+    """
 
     call: re.Pattern[str]
     names: tuple[str, ...]
+    unless: re.Pattern[str] = NOTHING
 
 
 class FlowTables(Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_only=True):

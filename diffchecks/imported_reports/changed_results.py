@@ -163,7 +163,8 @@ def _place(result: Result, head: _Head, left: dict[str, list[str]]) -> tuple[str
     if result.line < 1:
         left["results without a line"].append(path)
         return None
-    if result.line > len(lines) or _is_other(result.snippet, lines, result.line):
+    quoted = result.snippet.strip().partition("\n")[0].strip()
+    if result.line > len(lines) or quoted not in lines[result.line - 1]:
         left["results about another version of the file"].append(f"{path}:{result.line}")
         return None
     last = min(max(result.end_line, result.line), len(lines))
@@ -171,12 +172,6 @@ def _place(result: Result, head: _Head, left: dict[str, list[str]]) -> tuple[str
     if counted is not None and counted.isdisjoint(range(result.line, last + 1)):
         return None
     return path, last
-
-
-def _is_other(snippet: str, lines: list[str], line: int) -> bool:
-    """Whether the text that a report quotes differs from the text at the line."""
-    first = snippet.strip().partition("\n")[0].strip()
-    return bool(first) and first not in lines[line - 1]
 
 
 def _finding(result: Result, path: str, last: int, severities: Mapping[str, str]) -> RawFinding:

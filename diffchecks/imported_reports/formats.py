@@ -315,7 +315,9 @@ def _detect(data: bytes) -> str:
             items = decode(data, type=list[Raw])
             if not items:
                 return "eslint"
-            found = _of_item(decode(items[0], type=_Keys))
+            keys = decode(items[0], type=_Keys)
+            described = "gitlab" if bytes(keys.description) else None
+            found = "eslint" if bytes(keys.file_path) else described
         elif start == b"{":
             found = _detect_object(data)
         else:
@@ -325,12 +327,6 @@ def _detect(data: bytes) -> str:
     if not found:
         raise ReportError(_UNKNOWN)
     return found
-
-
-def _of_item(keys: _Keys) -> str | None:
-    if bytes(keys.file_path):
-        return "eslint"
-    return "gitlab" if bytes(keys.description) else None
 
 
 def _detect_object(data: bytes) -> str | None:

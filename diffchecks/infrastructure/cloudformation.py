@@ -65,8 +65,10 @@ def _open_ports(found: InfrastructureObject) -> Iterator[RawFinding]:
                 ports = _shown_ports(rule)
                 place = TreePlace((*found.above, "SecurityGroupIngress", key.text), key, value)
                 message = f"Every address on the internet reaches {ports}"
-                code = "cfn-open-entry" if _is_entry(found, rule) else "cfn-open-port"
-                yield found.finding(code, message, place)
+                # Logins to a bastion host, by its name or its file's name.
+                entry = _ENTRY.search(f"{found.path.rpartition('/')[2]} {found.name}")
+                entry = None if rule.get_text("IpProtocol") in {"-1", "all"} else entry
+                yield found.finding("cfn-open-entry" if entry else "cfn-open-port", message, place)
 
 
 def _is_meant(rule: TreeNode) -> bool:
@@ -77,12 +79,6 @@ def _is_meant(rule: TreeNode) -> bool:
     ports = filter(None, map(rule.find, ("FromPort", "ToPort")))
     filled_in = any(port.kind == "map" or port.is_computed for port in ports)
     return filled_in or (low == high and low in _PUBLIC_PORTS)
-
-
-def _is_entry(found: InfrastructureObject, rule: TreeNode) -> bool:
-    """Whether it is for logins to a bastion host, by its name or its file's name."""
-    names = f"{found.path.rpartition('/')[2]} {found.name}"
-    return bool(_ENTRY.search(names)) and rule.get_text("IpProtocol") not in {"-1", "all"}
 
 
 def _shown_ports(rule: TreeNode) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_map, read_names
 from diffchecks.infrastructure.shared_checks import find_literal
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.yaml_tree import TreeNode, TreePlace, walk
@@ -12,6 +12,7 @@ from diffchecks.yaml_tree import TreeNode, TreePlace, walk
 _ROLES = frozenset(["Role", "ClusterRole"])
 _BINDINGS = frozenset(["RoleBinding", "ClusterRoleBinding"])
 _ANONYMOUS = frozenset(["system:anonymous", "system:unauthenticated"])
+_DATABASE_PORTS = read_map("maps.yaml", "database_ports")
 _EVERY_ACCOUNT = re.compile(r"system:(?:serviceaccounts(?::.*)?|authenticated)")
 _MEANT_FOR_ALL = read_names("meant_for_all")
 _SHARED_GROUPS = frozenset(["*", "", "apps", "batch", "rbac.authorization.k8s.io"])
@@ -28,15 +29,11 @@ def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject
         for item in items.items:
             yield from find_objects(item, path)
     elif kind not in read_names("kubernetes_descriptions"):
-        parts = tuple(_parts(document))
+        lists = (place.value for place in walk(document) if place.keys[-1] in _CONTAINER_LISTS)
+        items = [item for each in lists for item in each.items]
+        parts = tuple(item.get_text(key) for item in items for key in ("name", "image"))
         name = document.get_text("metadata", "name")
         yield InfrastructureObject(path, kind, name, document, parts=parts)
-
-
-def _parts(document: TreeNode) -> Iterator[str]:
-    for place in walk(document):
-        for item in place.value.items if place.keys[-1] in _CONTAINER_LISTS else ():
-            yield from (item.get_text("name"), item.get_text("image"))
 
 
 def look(found: InfrastructureObject) -> Iterator[RawFinding]:
@@ -45,6 +42,8 @@ def look(found: InfrastructureObject) -> Iterator[RawFinding]:
         yield from _wildcards(found)
     elif found.kind in _BINDINGS:
         yield from _bindings(found)
+    elif found.kind == "Service":
+        yield from _open_databases(found)
     else:
         writable = _writable_volumes(found.root)
         for place in walk(found.root, found.above):
@@ -52,6 +51,26 @@ def look(found: InfrastructureObject) -> Iterator[RawFinding]:
                 yield from _host_root(found, place, writable)
             elif place.value.kind == "list" and place.keys[-1] in {"env", "extraEnv"}:
                 yield from _environment(found, place)
+
+
+def _open_databases(found: InfrastructureObject) -> Iterator[RawFinding]:
+    """Ports of databases at a load balancer that limits neither addresses nor networks."""
+    spec, notes = found.root.find("spec"), found.root.find("metadata", "annotations")
+    limits = [f"{key.text} {value.text}" for key, value in notes.entries()] if notes else []
+    if (
+        spec is None
+        or spec.get_text("type") != "LoadBalancer"
+        or any("nternal" in s for s in limits)
+    ):
+        return
+    ports = spec.find("ports") if spec.find("loadBalancerSourceRanges") is None else None
+    for item in ports.items if ports else ():
+        port = item.find("port")
+        if port is not None and port.text in _DATABASE_PORTS:
+            message = f"{_DATABASE_PORTS[port.text]} is reachable at every address"
+            yield found.finding(
+                "k8s-database-port", message, TreePlace(("spec", "ports"), port, port)
+            )
 
 
 def _wildcards(found: InfrastructureObject) -> Iterator[RawFinding]:

@@ -23,6 +23,7 @@ from diffchecks.yaml_tree import TEMPLATED, TreeNode, TreePlace, walk
 DocumentKind = Literal["kubernetes", "compose", "gitlab", "workflow", "cloudformation"]
 _NAMED = 60  # maximum characters of a name or value in a message
 _COMMANDS = ("command", "args", "run", "uses")
+_DOT = re.compile(r"(?<!\\)\.")
 _GLOB = re.compile(r"[*?\[]")
 _BLANK = re.compile(r"\s+")
 
@@ -37,8 +38,8 @@ class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     Attributes:
         code: its name in the rule table, ``infrastructure:<code>``.
-        at: the last keys above the value, joined by dots, each a glob, of which the last is plain
-            or ``*``; one of them must match. List items add no key.
+        at: the last keys above the value, joined by dots (``\\.`` in a key), each a glob, of which
+            the last is plain or ``*``; one of them must match. List items add no key.
         value: expression, in any case, that a whole scalar must match, or one item of a list.
         kinds, not_kinds: expression for the whole kind of the object: ``Deployment``,
             ``AWS::S3::Bucket``, ``service`` in Compose, ``values`` of a Helm chart.
@@ -64,7 +65,8 @@ class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def keys(self) -> tuple[tuple[str, ...], ...]:
         """The keys of ``at``, the innermost first."""
-        return tuple(tuple(reversed(at.split("."))) for at in self.at)
+        parts = (reversed(_DOT.split(at)) for at in self.at)
+        return tuple(tuple(key.replace("\\.", ".") for key in keys) for keys in parts)
 
     def is_for(self, found: "InfrastructureObject", *, agent: bool) -> bool:
         """Whether it applies to an object."""

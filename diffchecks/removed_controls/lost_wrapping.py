@@ -240,12 +240,17 @@ class ChangedText:
     @cached_property
     def code(self) -> "ChangedText":
         """The text without comments, which protect nothing, whatever they say."""
-        by_hash = matches(self.path, file_names("commented_by_hash"))
+        by_hash, by_both = (
+            matches(self.path, file_names(f"commented_by_{how}")) for how in ("hash", "both")
+        )
+        kinds = ["comment"] * (not by_hash) + ["hash_comment"] * (by_hash or by_both)
 
         def bare(lines: list[str]) -> list[str]:
-            text = _PATTERNS["hash_comment" if by_hash else "comment"].sub(
-                lambda one: one["kept"] or "\n" * one[0].count("\n"), "\n".join(lines)
-            )
+            text = "\n".join(lines)
+            for kind in kinds:
+                text = _PATTERNS[kind].sub(
+                    lambda one: one["kept"] or "\n" * one[0].count("\n"), text
+                )
             return text.split("\n") if lines else []
 
         return ChangedText(self.path, bare(self.base), bare(self.head), self.removed, self.added)

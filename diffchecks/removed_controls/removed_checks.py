@@ -52,8 +52,9 @@ def find_removed_checks(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
                 span = file.base[number - 1 : min(number - 1 + SPAN, hunk.base.stop - 1)]
                 rejected = "\n".join(span)
                 code = _lead(line, rejected, alters=alters, lost=not words <= came)
-                if code == CONDITION and not words <= own and _denies(line, rejected):
-                    code = DENIAL
+                denies = vocabulary("about_access").search(line)  # a condition about access
+                if code == CONDITION and not words <= own and denies:
+                    code = DENIAL if vocabulary("rejects").search(rejected) else code
                 if code:
                     # The removed line is not in the message: it may hold a secret.
                     where = file.path, file.place_of(hunk), MESSAGES[code]
@@ -74,11 +75,6 @@ def _lead(line: str, span: str, *, alters: bool, lost: bool) -> str:
     if alters:
         return ALTERED if lost or vocabulary("may_protect").search(line) else ""
     return CONDITION if lost or vocabulary("rejects").search(span) else ""
-
-
-def _denies(line: str, span: str) -> bool:
-    """Whether a condition about access rejects."""
-    return bool(vocabulary("about_access").search(line) and vocabulary("rejects").search(span))
 
 
 def _is_code(line: str) -> bool:

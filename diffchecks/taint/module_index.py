@@ -223,7 +223,8 @@ class Project:
         matches = [path for path in named if self._is_import(path, tail, importer)]
         if matches:
             home = PurePosixPath(importer).parts
-            return self.module(max(matches, key=lambda path: (_shared(path, home), -len(path))))
+            shared = {path: commonprefix([PurePosixPath(path).parts, home]) for path in matches}  # noqa: RUF071 - of parts
+            return self.module(max(matches, key=lambda path: (len(shared[path]), -len(path))))
         # A directory without __init__.py, at the root or where the program is started.
         for above in (".", "src", *map(str, PurePosixPath(importer).parents)):
             directory = str(PurePosixPath(above, tail))
@@ -264,7 +265,3 @@ class Project:
         if parent.is_package:
             return self.at(str(PurePosixPath(parent.path).parent / name))
         return None
-
-
-def _shared(path: str, home: tuple[str, ...]) -> int:
-    return len(commonprefix([PurePosixPath(path).parts, home]))  # noqa: RUF071 - of parts

@@ -46,17 +46,13 @@ def renderers_of(
     names = {page.rpartition("/")[2] for page in wanted}
     names_pattern = re.compile("|".join(map(re.escape, sorted(names))))
     stems = {name.rpartition("_")[0] for name in names if "_" in name}
+    # A module names one, or may have a generic view with a template named after its model.
     return {
         path: wanted
         for path in sorted(project.paths)
-        if names_pattern.search(project.text(path) or "")
-        or _may_default(project.text(path) or "", stems)
+        if names_pattern.search(text := project.text(path) or "")
+        or (_VIEWS.search(text) and any(stem in text.lower() for stem in stems))
     }
-
-
-def _may_default(text: str, stems: Set[str]) -> bool:
-    """Whether a module may have a generic view with a template named after its model."""
-    return bool(stems and _VIEWS.search(text)) and any(stem in text.lower() for stem in stems)
 
 
 def views_in(run: TaintJob, path: str) -> Iterator[Class]:

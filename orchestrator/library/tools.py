@@ -173,14 +173,13 @@ def tool(
         arguments = _arguments_of(function)
         given: ToolOptions = {"description": inspect.getdoc(function) or "", **options}
         schema = arguments.model_json_schema()
-        spec = make_spec(name or function.__name__, schema, _schema_of(output), **given)
+        model = (
+            output.model_json_schema(mode="serialization") if isinstance(output, type) else output
+        )
+        spec = make_spec(name or function.__name__, schema, model, **given)
         return FunctionTool(function, spec, arguments)
 
     return make if function is None else make(function)
-
-
-def _schema_of(output: Output | None) -> Mapping[str, Json] | None:
-    return output.model_json_schema(mode="serialization") if isinstance(output, type) else output
 
 
 def _level(name: str) -> Level:

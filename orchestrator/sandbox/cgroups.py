@@ -73,17 +73,14 @@ def _directories(
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
-        root, mount = (_ESCAPE.sub(_unescape, field) for field in before.split(" ")[3:5])
+        fields = before.split(" ")[3:5]
+        root, mount = (_ESCAPE.sub(lambda octal: chr(int(octal[1], 8)), one) for one in fields)
         is_right = kind == ("cgroup" if version == 1 else "cgroup2")
         if is_right and {*names} <= {*options.split(",")}:
             below = os.path.relpath(path, root).split("/")
             if ".." not in (*path.split("/"), *below):  # what is above the mount is unreachable
                 places.append((mount, os.path.normpath(os.path.join(mount, *below))))
     return places
-
-
-def _unescape(escape: re.Match[str]) -> str:
-    return chr(int(escape[1], 8))
 
 
 LEAF = "diffcourt.main"

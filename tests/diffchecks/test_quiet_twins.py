@@ -7,7 +7,7 @@ import pytest
 from diffchecks.check_io import Gap, NotApplicable, Source
 from diffchecks.script_languages import script_language
 from diffchecks.syntax_and_duplicates import looks
-from tests.diffchecks.test_false_alarms import Files, found
+from tests.diffchecks.test_false_alarms import Files, compared, found
 
 IMAGE = (
     f"services:\n  db:\n    image: mysql@sha256:{'a' * 64}\n    ports: ['3306:3306']\n"
@@ -26,6 +26,7 @@ TURBO = "{}import './b';\n"
 MIGRATION = "{}UPDATE users SET secret = NULL;\n"
 LOADED = "load(x, {{ decodeEntities: {} }});\nparse(x, {{ externalEntities: {} }});\n"
 CI = ".github/workflows/a.yml"
+CI2 = ".github/workflows/0.yml"
 SHA = "8e5e7e5ab8b370d6c329ec480221332ada57f0ab"
 JOB = "on: push\n{1}\njobs:\n  {0}:\n    runs-on: x\n    steps: [{{uses: o/a@{2}}}]\n"
 POWER = "    permissions:\n      {}\n"
@@ -37,6 +38,15 @@ REDIRECT = (
 CHECKED = (
     "import re\nfrom django.http import HttpResponseRedirect\ndef f(request):\n    url = request.GET['q']\n"
     "    if not re.match('{}', url):\n        url = '/'\n    return HttpResponseRedirect(url)\n"
+)
+UPLOAD = (
+    "import os\nfrom django.core.files.uploadedfile import UploadedFile\nfrom django.http import HttpResponse\n"
+    "def up(f: UploadedFile):\n    return open(os.path.join('/srv', f.{}), 'wb')\n"
+    "def view(request):\n    up(request.FILES['f'])\n    return HttpResponse('')\n"
+)
+ASSET = (
+    "from m import Asset, read\ndef see(request, pk):\n    return request.user.id == pk\n"
+    "def f(request, asset_id):\n    asset = Asset.objects.get(pk=asset_id)\n    read(request, {})\n    return asset\n"
 )
 
 # What both have in base, the everyday code, the twin, and the rule that finds it.
@@ -150,6 +160,26 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
         },
         "security.workflow-token-writes",
     ),
+    "an upload's name, of which Django keeps the last part": (
+        {},
+        {"views.py": UPLOAD.format("name")},
+        {"views.py": UPLOAD.format("content_type")},
+        "security.path-traversal",
+    ),
+    "a record whose other end is asked whose it is": (
+        {},
+        {"views.py": ASSET.format("asset.bookmark_id")},
+        {"views.py": ASSET.format("asset.name")},
+        "security.record-unowned",
+    ),
+    "an annotation that says what a tool keeps": (
+        {
+            "F.java": '@Retention(RetentionPolicy.RUNTIME)\n@RolesAllowed("admin")\npublic class F {}\n'
+        },
+        {"F.java": '@RolesAllowed("admin")\npublic class F {}\n'},
+        {"F.java": "@Retention(RetentionPolicy.RUNTIME)\npublic class F {}\n"},
+        "security.access-control-removed",
+    ),
     "a query of a request behind a path of the site": (
         {},
         {"a.py": REDIRECT.format("urlencode({'q': request.GET['q']})")},
@@ -172,6 +202,14 @@ def test_everyday_code_is_quiet_and_its_twin_is_found(tmp_path: Path, what: str)
         (tmp_path / side).mkdir()
     assert rule not in found(tmp_path / "quiet", base, quiet)
     assert rule in found(tmp_path / "told", base, told)
+
+
+def test_what_is_new_in_one_of_two_files_is_told_there(tmp_path: Path) -> None:
+    power, none = POWER.format("contents: write"), JOB.format("a", "permissions: {}", SHA)
+    base = {CI: JOB.format("a", "", SHA) + power, CI2: none}
+    head = {CI: base[CI].replace("write", "write  # why"), CI2: none + power}
+    told = compared(tmp_path, base, head)
+    assert [(one.rule, one.path) for one in told] == [("security.workflow-token-writes", CI2)]
 
 
 def test_a_key_of_a_test_environment_is_one_of_tests(tmp_path: Path) -> None:

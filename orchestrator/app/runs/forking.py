@@ -144,7 +144,8 @@ def _replace_plan(rows: Sequence[Row], state: str, file: Path) -> dict[str, Any]
     Raises:
         InputError: the plan cannot be read, or no plan is used after the state.
     """
-    plans = [row for row in rows if row.kind == "outcome" and _is_plan(Key.parse(row.key))]
+    outcomes = ((row, Key.parse(row.key)) for row in rows if row.kind == "outcome")
+    plans = [row for row, key in outcomes if key.part == "plan" and key == key.task]
     if state not in {"Triage", "Act"} or not plans:
         raise InputError(
             f"--plan has no effect at {state}: the plan is made before and carried out after "
@@ -161,10 +162,6 @@ def _replace_plan(rows: Sequence[Row], state: str, file: Path) -> dict[str, Any]
         raise InputError("the run's lead gave no plan to replace")
     body["value"] = {**body["value"], "status": "ok", "detail": "", "report": to_builtins(plan)}
     return {plans[-1].key: body}
-
-
-def _is_plan(key: Key) -> bool:
-    return key.part == "plan" and key == key.task
 
 
 def _fingerprints(rows: Sequence[Row], names: Sequence[str]) -> list[str]:

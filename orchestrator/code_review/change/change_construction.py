@@ -291,21 +291,18 @@ async def open_repository(repo: Path, base: str | None, head: str | None) -> Ope
         InputError: no such directory, no repository there, no git, or one too old.
     """
     names = ["HEAD" if head is None else head, *([] if base is None else [base])]
-    if all(is_valid_argument(name) and _is_plain(name) for name in names):
+    # They can stand beside others: none is an option, a range or empty.
+    plain = [name for name in names if name and not name.startswith("-") and ".." not in name]
+    if plain == names and all(map(is_valid_argument, names)):
         commits = [f"{name}^{{commit}}" for name in names]
         top = ["--show-toplevel"] if head is None else []
         found, completed = await discover(repo, *_GIT_DIR, *top, *commits, "--")
-        plain = not completed.code and b"is ambiguous" not in completed.stderr
-        parsed = _parse_rev_parse(completed.stdout, bool(top), len(names)) if plain else None
+        clear = not completed.code and b"is ambiguous" not in completed.stderr
+        parsed = _parse_rev_parse(completed.stdout, bool(top), len(names)) if clear else None
         if parsed is not None:
             own = parsed.top is None or parsed.top == found.work_tree
             return parsed if own else replace(parsed, top=None)
     return OpenedRepository(await Git.open(repo))
-
-
-def _is_plain(name: str) -> bool:
-    """Whether a name can stand beside others: it is no option, no range, and not empty."""
-    return bool(name) and not name.startswith("-") and ".." not in name
 
 
 def _parse_rev_parse(stdout: bytes, has_top: bool, names: int) -> OpenedRepository | None:

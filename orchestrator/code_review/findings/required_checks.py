@@ -53,9 +53,13 @@ def check_required(
         }
     )
     if broken or missed:
-        seen = "; ".join([*broken, *(_missed(path, rule.tools) for path in missed[:3])])
+        # A gap under its tool's name concerns no single file.
+        texts = ("{} did not do all of its work", "did not look at {}")
+        seen = [texts[path not in rule.tools].format(path) for path in missed[:3]]
         more = f" and {len(missed) - 3} more" if len(missed) > 3 else ""
-        return RequiredCheck(name=rule.name, status="failed", detail=seen + more)
+        return RequiredCheck(
+            name=rule.name, status="failed", detail="; ".join([*broken, *seen]) + more
+        )
     if all(tools[name].nothing for name in rule.tools):
         why = "; ".join(f"{name}: {tools[name].nothing}" for name in rule.tools)
         return RequiredCheck(name=rule.name, status="not_applicable", detail=why)
@@ -65,8 +69,3 @@ def check_required(
     found = sum(tools[name].found for name in rule.tools)
     what = count_noun(found, "finding") if found else "found nothing"
     return RequiredCheck(name=rule.name, status="ran", detail=f"{', '.join(rule.tools)}: {what}")
-
-
-def _missed(path: str, tools: Sequence[str]) -> str:
-    """What a check has not examined; a gap under its tool's name concerns no single file."""
-    return f"{path} did not do all of its work" if path in tools else f"did not look at {path}"

@@ -361,6 +361,15 @@ function f(a) {
   f();
 }
 """
+FETCHES = """\
+export function f(method, url, body) {
+  fetch(url, { method: method, body });
+  const g = () => url;
+  const h = () => body;
+  fetch(url, { method: "GET", body: body });
+  return [g, h];
+}
+"""
 STAGES = """\
 FROM --platform=$BUILDPLATFORM tonistiigi/xx:${XX} AS xx
 FROM debian:12 AS a
@@ -377,6 +386,7 @@ COPY --from=b / /
     [
         (ShellCheck, "SC2068", "a.sh", SPLIT, [3, 9]),
         (Oxlint, "no-unreachable", "a.ts", CASES, [10]),
+        (Oxlint, "unicorn/no-invalid-fetch-options", "a.js", FETCHES, [5]),
         (Hadolint, "DL3067", "Dockerfile", STAGES, [5]),
     ],
 )

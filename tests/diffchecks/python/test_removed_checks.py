@@ -41,6 +41,7 @@ LOST = [
     ("a.js", "res.setHeader('X-Frame-Options', 'DENY');\nend();\n", "res.setHeader('X-Frame-Options', 'DENY');\n", "", OTHER),
     ("a.go", "func f(r R) error {\n\tif r.Host != trusted {\n\t\treturn ErrHost\n\t}\n\treturn g(r)\n}\n", "\tif r.Host != trusted {\n\t\treturn ErrHost\n\t}\n", "", CONDITION),
     ("a.rb", "def f(u)\n  raise Forbidden unless u.admin?\n  g(u)\nend\n", "  raise Forbidden unless u.admin?\n", "", DENIAL),
+    ("a.php", "<?php\nfunction f($u) {\n  if (!is_admin($u)) { throw new Forbidden(); }\n  return g($u);\n}\n", "if", "#if", DENIAL),
     ("a.rs", "fn f(u: U) -> R {\n    if !u.allowed() { return Err(Denied); }\n    g(u)\n}\n", "    if !u.allowed() { return Err(Denied); }\n", "", CONDITION),
 ]  # fmt: skip
 

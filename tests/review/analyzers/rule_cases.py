@@ -247,6 +247,7 @@ OWN: dict[str, Case] = {
         "import sqlite3\nimport sys\n\nsqlite3.connect(sys.argv[1]).execute('pragma a')\n",
     ),
     "security.floating-source": text("requirements.txt", "git+https://example.invalid/a.git@main#egg=a\n", f"git+https://example.invalid/a.git@{'0123456789' * 4}#egg=a\n", "a==1\n"),
+    "security.tool-latest": text("Makefile", "lint:\n\tgo run example.org/lint@latest ./...\n", "lint:\n\tgo run example.org/lint@v1.2.3 ./...\n", "lint:\n"),
     "security.extra-index": text("requirements.txt", "--extra-index-url https://example.invalid/s\na==1\n", "--index-url https://example.invalid/s\na==1\n", "a==1\n"),
     "security.insecure-registry": text(".npmrc", "registry=http://npm.example.invalid/\n", "registry=https://npm.example.invalid/\n", "registry=https://npm.example.invalid/\n"),
     "security.other-registry": text(".npmrc", "registry=https://npm.example.invalid/\n", "registry=https://registry.npmjs.org/\n", "save-exact=true\n"),

@@ -109,18 +109,15 @@ def _highlight(path: str, lines: Sequence[str]) -> list[Parts]:
     shown = [make_printable(line)[:MAX_CHARACTERS] for line in lines]
     parts: list[Parts] = [[] for _ in shown]
     at = 0
-    for token, text in _lexer(path).get_tokens("\n".join(shown)):
+    # Leading blank lines count, and a lexer must not run on for what looks like its own end.
+    lexer = _lexer_class(path.rpartition("/")[2])(stripnl=False, ensurenl=False)
+    for token, text in lexer.get_tokens("\n".join(shown)):
         name = _class_of(token)
         for number, part in enumerate(text.split("\n")):
             at += number > 0
             if part and at < len(parts):
                 parts[at].append((name, part))
     return parts
-
-
-def _lexer(path: str) -> Lexer:
-    # Leading blank lines count, and a lexer must not run on for what looks like its own end.
-    return _lexer_class(path.rpartition("/")[2])(stripnl=False, ensurenl=False)
 
 
 @lru_cache(1024)
