@@ -198,15 +198,12 @@ def edges(call: EvaluatedCall, name: str) -> Implication | None:
     facts = [f"{word} {text}" for text in texts if isinstance(text, str)]
     if "normalized" in text.marks and name == "startswith" and not edge.taints:
         facts.append("inside")
-    if name == "startswith" and facts and all(map(_names_host, texts)):
+    hosts = (isinstance(each, str) and each.count("/") >= 3 and "://" in each for each in texts)
+    if name == "startswith" and facts and all(hosts):
         facts.append("host")
     if isinstance(edge.const, tuple):
         facts = [fact for fact in facts if fact == "host"]
     return Implication(facts_about(text.taints, *facts), {}) if facts else None
-
-
-def _names_host(text: object) -> bool:
-    return isinstance(text, str) and text.count("/") >= 3 and text.partition("://")[1] != ""
 
 
 def any_of(frame: Activation, node: ast.Call) -> Implication | None:
