@@ -13,7 +13,7 @@ from diffchecks.taint.abstract_values import NOT_CONST, PART, Taint, Value, merg
 from diffchecks.taint.call_frames import Activation, EvaluatedCall
 
 _PERCENT: Final = re.compile(r"%(?:\((\w+)\))?[-+ #0]*(?:\*|\d+)?(?:\.\d+)?([a-zA-Z%])")
-_NEGATED: Final = re.compile(r"\[\^(?:\\[wds]|[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ .@-])+\][+*]?")
+_NEGATED: Final = re.compile(r"\[\^(?:\\[wds]|[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ .@-])++\][+*]?")
 _NUMERIC: Final = "dioxXeEfFgGbcn"
 _MAX_PREFIX: Final = 500
 TEXT: Final = ("text",)  # it is neither a mapping nor a list

@@ -1,9 +1,12 @@
 """Regular expressions of exponential and cubic time: which ones are, and where they are read."""
 
 import re
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
+import yaml
 
 import diffchecks
 from diffchecks import regular_expressions
@@ -160,3 +163,56 @@ def test_no_expression_of_our_tables_skips_blank_lines_from_each_line_on() -> No
     files = [file for name in ("data", "tables") for file in (folder / name).rglob("*.*")]
     assert len(files) > 100
     assert [file.name for file in files if skips.search(file.read_text())] == []
+
+
+_LOOK = re.compile(r"\(\?<?[!=]")
+_ATOMS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+
+
+def _hidden(expression: str) -> str:
+    """The expression with a NUL for each character of its escapes and classes."""
+    return _ATOMS.sub(lambda atom: "\0" * len(atom[0]), expression)
+
+
+def _end_of_group(hidden: str, start: int) -> int:
+    """Where the group ends that opens at ``start``."""
+    depth = 0
+    for at in range(start, len(hidden)):
+        depth += (hidden[at] == "(") - (hidden[at] == ")")
+        if not depth:
+            return at + 1
+    return len(hidden)
+
+
+def _repeated_groups(expression: str) -> Iterator[str]:
+    """Each group that is repeated five times or more, without assertions and back references."""
+    hidden = _hidden(expression)
+    for opening in re.finditer(r"\((?!\?>)", hidden):
+        end = _end_of_group(hidden, opening.start())
+        repeat = re.match(r"(?:[*+]|\{\d*,(?:\d\d+|[5-9])?\})(?!\+)", hidden[end:])
+        group = expression[opening.start() : end]
+        while repeat and (look := _LOOK.search(_hidden(group))):
+            group = group[: look.start()] + group[_end_of_group(_hidden(group), look.start()) :]
+        if repeat:
+            yield re.sub(r"\(\?P=\w+\)|(?<!\\)\\[1-9]", "", re.sub(r"\(\?P<\w+>", "(", group))
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All texts in a table; a ``regex`` is for ast-grep, whose expressions take linear time."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        parts = (part for key, part in value.items() if key not in {"regex", "why", "bad"})
+        yield from chain.from_iterable(map(_texts, chain(value, parts)))
+    elif isinstance(value, list):
+        yield from chain.from_iterable(map(_texts, value))
+
+
+def test_no_repeated_group_of_our_tables_has_two_ways_through_one_text() -> None:
+    r"""In ``(?:[ \t]+[^\n]*\n){0,8}``, each blank line can be split anywhere: the eighth power."""
+    folder = Path(diffchecks.__file__).parent
+    files = [file for name in ("data", "tables") for file in (folder / name).rglob("*.yaml")]
+    texts = chain.from_iterable(_texts(yaml.load(f.read_text(), yaml.CSafeLoader)) for f in files)
+    groups = {group for text in texts for group in _repeated_groups(text)}
+    assert len(groups) > 100
+    assert [g for g in groups if find_growth(rf"{g}*\0") == "exponential"] == []
