@@ -47,6 +47,16 @@ def test_a_review_needs_no_extra_but_the_analyzers(repo):
     assert diffcourt(repo, "audit", "verify", "latest").returncode == 0
 
 
+def test_help_and_listings_need_no_extra(repo):
+    code = f"{WITHOUT}from orchestrator.cli.main import COMMANDS, main\n"
+    code += "print([name for name in COMMANDS if main([name, '--help']) != 0])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    (repo / "items.jsonl").write_text("")
+    listed = diffcourt(repo, "label", "items.jsonl", "--rater", "ana", "--list")
+    assert "internal error" not in listed.stderr
+
+
 def test_a_missing_extra_is_one_line_with_the_packages_to_install(repo):
     key = "-----BEGIN PRIVATE KEY-----\n"
     done = diffcourt(repo, "review", DIFFCOURT_AUDIT_KEY=key)

@@ -156,6 +156,14 @@ def test_a_lost_protection_counts_whatever_becomes_of_the_finding_at_its_line(
     assert [one.rule for one in open_ones] == ["security.unsafe-replacement"]
 
 
+def test_a_decision_on_a_finding_is_one_on_the_protection_lost_at_its_line() -> None:
+    lost = tool("protections", cwe=(693,), rule="security.unsafe-replacement")
+    known = tool("taint").finding.fingerprint
+    policy = replace(POLICY, waivers=(Waiver(fingerprint=known, why="checked"),))
+    (one,) = apply_waivers(merged(lost, tool("taint"), policy=policy), policy, "")
+    assert (one.rule, one.state) == (tool("taint").finding.rule, "waived")
+
+
 def test_a_weaker_review_policy_is_another_defect_than_what_its_line_holds() -> None:
     assert len(merged(tool("active", cwe=(693,), rule="security.review-policy"), tool())) == 2
 

@@ -198,8 +198,7 @@ class _Index(Struct):
         if referred is not None and overlaps(referred.finding, finding):
             return referred
         candidates = self.by_path.get(finding.path, ())
-        equal = self.by_fingerprint.get(finding.fingerprint)
-        if equal:
+        if equal := self.by_fingerprint.get(finding.fingerprint):
             return equal
         for candidate in candidates:
             if _alike(candidate.finding, finding):
@@ -278,15 +277,13 @@ def join_duplicates(
     def reports_it(merged: MergedFinding, *fingerprints: str) -> bool:
         return any(one.finding.fingerprint in fingerprints for one in merged.all_reports)
 
-    def waived(merged: MergedFinding) -> bool:
-        return bool(matching_waivers(policy, merged.finding))
-
     for pair in pairs:
         found = [merged for merged in remaining if reports_it(merged, *pair)]
         if len(found) != 2 or all(merged.from_analyzer for merged in found):
             continue
         main, other = sorted(found, key=partial(rank, duplicate=pair[0]))
-        if waived(main) == waived(other):
+        waived = [bool(matching_waivers(policy, one.finding)) for one in (main, other)]
+        if waived[0] == waived[1]:
             main.duplicates += other.parts
             other.duplicates = []
             remaining.remove(other)
@@ -318,8 +315,12 @@ def _weakness(finding: LocatedFinding) -> tuple[Any, ...]:
 
 
 def _weighs_as(known: LocatedFinding, lost: LocatedFinding, policy: VerdictPolicy) -> bool:
-    """Whether a finding at the line of a lost protection is as severe, and no more waived."""
-    same = all(matches_finding(one, known) == matches_finding(one, lost) for one in policy.waivers)
+    """Whether a finding at the line of a lost protection is as severe, and its rule no more waived.
+
+    A decision on this very finding was made of both.
+    """
+    of_rules = [waiver for waiver in policy.waivers if waiver.rule]
+    same = all(matches_finding(one, known) == matches_finding(one, lost) for one in of_rules)
     return is_as_severe(known.severity, lost.severity) and same
 
 

@@ -13,28 +13,27 @@ from orchestrator.report.findings_text import render_open
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable, quote_path
 from orchestrator.report.text_layout import TextLayout
 from orchestrator.tuning.file_formats.item_files import Item
-from orchestrator.tuning.labels.corrected_rate import CorrectedRate
-from orchestrator.tuning.labels.disagreements import CriterionAgreement, Disagreement
-from orchestrator.tuning.labels.drift import Drift
-from orchestrator.tuning.statistics.confidence_intervals import format_interval
 from orchestrator.wording import count_noun
 
 if TYPE_CHECKING:
     from orchestrator.app.finding_excerpts import ExcerptLine, FileExcerpt
     from orchestrator.code_review.verdict.model import Verdict
+    from orchestrator.tuning.labels.corrected_rate import CorrectedRate
+    from orchestrator.tuning.labels.disagreements import CriterionAgreement, Disagreement
+    from orchestrator.tuning.labels.drift import Drift
 
 
-def sort_worst(found: Sequence[CriterionAgreement]) -> list[CriterionAgreement]:
+def sort_worst(found: Sequence["CriterionAgreement"]) -> list["CriterionAgreement"]:
     """Criteria, those on which rubric and people agree least first."""
     return sorted(found, key=lambda c: c.kappa.value if c.kappa else math.inf)
 
 
-def describe_label(one: Disagreement) -> str:
+def describe_label(one: "Disagreement") -> str:
     """Who gave a label, and which ones before."""
     return f"{one.rater} says {format_label(one.label)}{describe_history(one)}"
 
 
-def describe_history(one: Disagreement) -> str:
+def describe_history(one: "Disagreement") -> str:
     """The labels that the person gave before."""
     return f" (before: {', '.join(map(format_label, one.history))})" if one.history else ""
 
@@ -44,19 +43,21 @@ def format_label(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def describe_worth(found: CorrectedRate) -> str:
+def describe_worth(found: "CorrectedRate") -> str:
     """How many items are labeled, and what they are worth."""
     counts = f"{found.labeled:,} of {count_noun(found.items, 'item')} labeled"
     return f"{counts}; with the judge they are worth {found.worth:,.0f} random labels"
 
 
-def describe_since(found: Drift) -> str:
+def describe_since(found: "Drift") -> str:
     """What the changes are counted from."""
     return f"Change since {found.since[:16].replace('T', ' ')}"
 
 
-def list_changes(found: Drift) -> list[tuple[str, ...]]:
+def list_changes(found: "Drift") -> list[tuple[str, ...]]:
     """(whose change, of sensitivity, of specificity)."""
+    from orchestrator.tuning.statistics.confidence_intervals import format_interval  # noqa: PLC0415 - labeling needs no numpy
+
     judge = f"judge, {found.accepted_anchors} + {found.rejected_anchors} anchors"
     people = f"people, {count_noun(found.relabeled, 'anchor')} labeled again"
     newer = (found.new_sensitivity, found.new_specificity)
