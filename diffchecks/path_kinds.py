@@ -98,11 +98,8 @@ def is_helm_template(path: str) -> bool:
 
 def vendored_directory(path: str) -> str | None:
     """The outermost directory above a path that is named like one for vendored code."""
-    directories = path.split("/")[:-1]
-    for depth, directory in enumerate(directories, 1):
-        if directory.lower() in read_names("vendor_directories"):
-            return "/".join(directories[:depth])
-    return None
+    found = vocabulary("vendored_directory").search(path)
+    return path[: found.end()] if found else None
 
 
 def _suffix(name: str) -> str:
@@ -145,7 +142,7 @@ def _kinds_by_directory(directories: list[str]) -> set[Kind]:
         "samples": vocabulary("sample_directories").search("/".join(lower) + "/")
         or any(map(vocabulary("sample_directory").fullmatch, lower)),
         "documents": any(map(vocabulary("document_directory").fullmatch, lower)),
-        "vendored": not read_names("vendor_directories").isdisjoint(lower),
+        "vendored": vendored_directory("/".join(lower) + "/") is not None,
         "generated": not read_names("generated_directories").isdisjoint(lower),
         "ci": top in read_names("ci_directories"),
         "tooling": top in read_names("tooling_directories"),

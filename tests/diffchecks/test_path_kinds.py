@@ -130,6 +130,8 @@ news.json
 # Other people's code
 node_modules/a/index.js               code vendored
 web/vendor/a.js                       code vendored
+web/static/vendors/a.js               code vendored
+app/vendors/views.py                  code
 pip/_vendor/six.py                    code vendored
 third_party/lib/a.c                   code vendored
 deps/3rdparty/a.c                     code vendored
