@@ -193,8 +193,10 @@ def _hidden_by_link(file: ChangedFile, target: str) -> str:
     place = posixpath.normpath(posixpath.join(posixpath.dirname(file.path), target))
     if place.startswith("/") or place.split("/")[0] in {"..", ".git"} or len(target) >= _KEPT:
         return ", outside of the repository's files"
-    suffix = PurePosixPath(file.path).suffix
-    if _SOURCE.search(file.path) and PurePosixPath(target).suffix != suffix:
+    both, containers = (file.path, target), file_names("container_files")
+    alike = len({PurePosixPath(path).suffix for path in both}) == 1
+    alike = alike or all(matches(path, containers) for path in both)
+    if _SOURCE.search(file.path) and not alike:
         return ", although its name says that it is source"
     return ""
 

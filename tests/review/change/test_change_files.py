@@ -306,8 +306,10 @@ async def test_links_that_hide_what_is_read_through_them_are_gaps(review, repo):
         "sub/out": "../../x",
         "app.py": "notes.txt",
         "long": "a/" * 140 + "b",
+        "Containerfile": "docker/setup.txt",
     }
     harmless = {"sub/in": "../README.md", "b.py": "sub/b.py", "README.md": "sub/README"}
+    harmless["Dockerfile"] = "docker/Dockerfile.debian"
 
     def link():
         repo.root.joinpath("README.md").unlink()
