@@ -140,7 +140,7 @@ def _why_unusable(finding: Finding, chosen: Sequence[Finding], *, named: bool) -
     if finding.state != "open":
         return f"it is {finding.state}"
     if fix is None:
-        return "there is no patch for it"
+        return "there is no patch for it: change it by hand, as its text says"
     if fix.state == "refused":
         return f"its patch is refused: {fix.reason}"
     if fix.state == "applies" and not named:

@@ -144,7 +144,8 @@ class OutputTarget:
 
     def _message(self, error: Exception) -> str:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        return f"cannot write {quote_path(self._name)}: {why}"
+        todo = "; make its folder first" if isinstance(error, FileNotFoundError) else ""
+        return f"cannot write {quote_path(self._name)}: {why}{todo}"
 
 
 def optional_target(name: str | None, option: str = "--json") -> OutputTarget | None:

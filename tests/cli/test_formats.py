@@ -88,7 +88,10 @@ def test_short_is_a_line_for_each_finding(repo: Repo, capsys: pytest.CaptureFixt
         (("--json", "v", "--format", "sarif=./v"), "two formats go to "),
         (("--format", "sarif=no/such/v"), "--format sarif: cannot write no/such/v"),
         (("--format", "sarif=."), "--format sarif: cannot write .: Is a directory"),
-        (("--json", "/proc/v"), "--json: cannot write /proc/v: No such file or directory"),
+        (
+            ("--json", "/proc/v"),
+            "--json: cannot write /proc/v: No such file or directory; make its folder first",
+        ),
         (("--format", "sarif", "--estimate"), "--estimate has no verdict to write"),
     ],
 )

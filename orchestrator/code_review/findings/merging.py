@@ -315,10 +315,8 @@ def _weakness(finding: LocatedFinding) -> tuple[Any, ...]:
 
 
 def _weighs_as(known: LocatedFinding, lost: LocatedFinding, policy: VerdictPolicy) -> bool:
-    """Whether a finding at the line of a lost protection is as severe, and its rule no more waived.
-
-    A decision on this very finding was made of both.
-    """
+    """Whether a finding at the line of a lost protection is as severe, and its rule no more waived."""
+    # A decision on this very finding was made of both.
     of_rules = [waiver for waiver in policy.waivers if waiver.rule]
     same = all(matches_finding(one, known) == matches_finding(one, lost) for one in of_rules)
     return is_as_severe(known.severity, lost.severity) and same
