@@ -315,7 +315,7 @@ def _weakness(finding: LocatedFinding) -> tuple[Any, ...]:
 
 
 def _weighs_as(known: LocatedFinding, lost: LocatedFinding, policy: VerdictPolicy) -> bool:
-    """Whether a finding at the line of a lost protection is as severe, and its rule no more waived."""
+    """Whether what stands where a protection went is as severe, and its rule no more waived."""
     # A decision on this very finding was made of both.
     of_rules = [waiver for waiver in policy.waivers if waiver.rule]
     same = all(matches_finding(one, known) == matches_finding(one, lost) for one in of_rules)
