@@ -194,9 +194,8 @@ def _hidden_by_link(file: ChangedFile, target: str) -> str:
     if place.startswith("/") or place.split("/")[0] in {"..", ".git"} or len(target) >= _KEPT:
         return ", outside of the repository's files"
     both, containers = (file.path, target), file_names("container_files")
-    alike = len({PurePosixPath(path).suffix for path in both}) == 1
-    alike = alike or all(matches(path, containers) for path in both)
-    if _SOURCE.search(file.path) and not alike:
+    differ = len({PurePosixPath(path).suffix for path in both}) > 1
+    if _SOURCE.search(file.path) and differ and not all(matches(path, containers) for path in both):
         return ", although its name says that it is source"
     return ""
 

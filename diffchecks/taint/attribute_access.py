@@ -65,7 +65,7 @@ def _attribute(frame: Activation, base: Value, name: str, node: ast.AST) -> Valu
     inherited = tuple(taint.derive(PART, f".{name}") for taint in base.taints)
     if frame.run.stored and not inherited:
         inherited = stored_fields.read(frame, base, name, node)
-    inherited = _sanitized(frame, value.ref, inherited)
+    inherited = sanitized(frame, value.ref, inherited)
     locs = tuple(loc for loc in base.locs if frame.state.object(loc).kind == "cells")
     taints = value.taints or inherited
     return Value(
@@ -97,8 +97,8 @@ def _of_row(frame: Activation, base: Value, name: str, node: ast.AST) -> Value:
     return stored_fields.read_row(frame, base, classes, name, node)
 
 
-def _sanitized(frame: Activation, ref: str, taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
-    """The taints of an attribute that the data files call harmless."""
+def sanitized(frame: Activation, ref: str, taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    """The taints of an attribute or item, of which the data files may say that it does no harm."""
     rules = frame.run.models.sanitizers.exact(ref) if taints else ()
     facts = [f"safe {klass}" for rule in rules for klass in rule.clears]
     return tuple(taint.with_facts(facts) for taint in taints) if facts else taints
@@ -200,6 +200,7 @@ def get_item(frame: Activation, base: Value, key: Value, node: ast.AST) -> Value
     if base.ref:
         outer = external_value(frame, f"{base.ref}[]", node)
         taints = merge_taints(value.taints, outer.taints)
+        taints = sanitized(frame, f"{base.ref}[{key.const}]", taints)
         return Value(value.const, outer.ref, taints, value.locs, value.target)
     return value
 

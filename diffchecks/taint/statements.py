@@ -294,6 +294,7 @@ def _unpack(frame: Activation, elements: list[ast.expr], value: Value) -> None:
     for index, element in enumerate(elements):
         # Facts about one part do not apply to its neighbors.
         parts = tuple(taint.derive(PART, f"#{index}") for taint in whole.taints)
+        parts = attribute_access.sanitized(frame, f"{value.ref}[{index}]", parts)
         item = whole.with_taints(parts) if parts else whole
         if isinstance(element, ast.Starred):
             assign(frame, element.value, containers.make_bag(frame, element, item))

@@ -39,6 +39,10 @@ CHECKED = (
     "import re\nfrom django.http import HttpResponseRedirect\ndef f(request):\n    url = request.GET['q']\n"
     "    if not re.match('{}', url):\n        url = '/'\n    return HttpResponseRedirect(url)\n"
 )
+NAMED = (
+    "import os\nfrom flask import request\n\n\ndef f():\n    n, e = os.path.splitext(request.args['a'])\n"
+    "    return open('/srv/' + {})\n"
+)
 UPLOAD = (
     "import os\nfrom django.core.files.uploadedfile import UploadedFile\nfrom django.http import HttpResponse\n"
     "def up(f: UploadedFile):\n    return open(os.path.join('/srv', f.{}), 'wb')\n"
@@ -159,6 +163,12 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
             + POWER.format("contents: write")
         },
         "security.workflow-token-writes",
+    ),
+    "what is behind the last dot of a name": (
+        {},
+        {"a.py": NAMED.format("e")},
+        {"a.py": NAMED.format("n")},
+        "security.path-traversal",
     ),
     "an upload's name, of which Django keeps the last part": (
         {},
