@@ -48,20 +48,20 @@ _PLACES = read_yaml("code_patterns.yaml")["docstring_places"]
 def _stale(source: ParsedModule) -> Iterator[tuple[tuple[str, str], RawFinding]]:
     """Parameters of Google, NumPy or Sphinx style that do not exist, by what survives a move."""
     for definition in find_definitions(source.tree):
-        text = find_docstring(definition.node)
-        signs = _STYLES.items() if text else ()
-        style = next((style for style, sign in signs if sign.search(str(text.value))), None)
-        if text is None or style is None or (known := _parameters(definition)) is None:
+        node = find_docstring(definition.node)
+        text = str(node.value) if node else ""
+        style = next((style for style, sign in _STYLES.items() if sign.search(text)), None)
+        if node is None or style is None or (known := _parameters(definition)) is None:
             continue
         dotted = definition.dotted
-        for name in _named(str(text.value), style):
+        for name in _named(text, style):
             if name.strip("_") not in known:
                 yield (
                     (".".join(dotted.split(".")[-2:]), name),
                     RawFinding(
                         "stale-parameter",
                         source.path,
-                        _place(source, text, name, style),
+                        _place(source, node, name, style),
                         f"The docstring of {dotted} documents {name!r}, which does not exist",
                         key=f"{dotted}({name})",
                         scope=dotted,

@@ -30,8 +30,8 @@ def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject
             yield from find_objects(item, path)
     elif kind not in read_names("kubernetes_descriptions"):
         lists = (place.value for place in walk(document) if place.keys[-1] in _CONTAINER_LISTS)
-        items = [item for each in lists for item in each.items]
-        parts = tuple(item.get_text(key) for item in items for key in ("name", "image"))
+        held = [item for each in lists for item in each.items]
+        parts = tuple(item.get_text(key) for item in held for key in ("name", "image"))
         name = document.get_text("metadata", "name")
         yield InfrastructureObject(path, kind, name, document, parts=parts)
 

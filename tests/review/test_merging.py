@@ -305,7 +305,12 @@ def test_what_two_agents_tell_alike_of_shared_lines_is_one_defect_whatever_they_
         "detail": "A model with a protected reader breaks while its methods are not generated, since "
         "super reaches method_missing and that finds nothing on the class.",
     }
-    place = {"start_line": start, "end_line": start, "quote": "raise", "cwe": (862,)}
+    place: dict[str, Any] = {
+        "start_line": start,
+        "end_line": start,
+        "quote": "raise",
+        "cwe": (862,),
+    }
     found = merged(one, agent("security", severity="medium", **place, **again))
     assert len(found) == count
     assert found[0].severity == "high"

@@ -618,10 +618,9 @@ async def test_nobody_judges_a_review_that_a_verified_finding_of_one_who_read_al
 ) -> None:
     def verifier(request: Request) -> Response:
         (shown,) = facts(request)["claims"]  # what two say alike is one claim, and both are told
-        both = [again["title"], "All who visit run code"] if effort == "thorough" else []
-        assert [
-            part for part in both if part not in f"{shown['claim']} {shown['goes_wrong']}"
-        ] == []
+        told = f"{shown['claim']} {shown['goes_wrong']}"
+        both = [str(again["title"]), "All who visit run code"] if effort == "thorough" else []
+        assert [part for part in both if part not in told] == []
         answer = verifies(ruling)
         assert callable(answer)
         return answer(request)
