@@ -70,7 +70,7 @@ def _guess(lines: Sequence[str], line: int) -> str:
     for text in reversed(lines[max(0, line - 400) : line]):
         found = _DEFINES.match(text) or _KEY.match(text)
         if found and (_indent(text) < indent or text is lines[line - 1]):
-            return found.group(found.re.groups)
+            return found[found.lastindex or 0]
     return ""
 
 

@@ -61,7 +61,7 @@ def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFindin
         what = "Tag characters hide text in this line"
         yield RawFinding("tag-characters", path, number, what)
     if code and (found := _PATTERNS["invisible"].search(line)):
-        what = f"{_shown(found)} is invisible"
+        what = f"Invisible character: {_shown(found)}"
         yield RawFinding("invisible", path, number, what)
     if code:
         for word in _PATTERNS["word"].findall(line):

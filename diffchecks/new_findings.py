@@ -7,8 +7,8 @@ formatter changes, for code that was moved or whose function was renamed. A pass
 in another statement is a sample that was moved, or known for long, as is a key in the same file.
 Finally, uncertain findings (of tools that recognize calls by name only) are compared by message:
 the same call in the same function of a file, written differently, is not new, unless the file
-moved. So is markup of the same values. Taint analysis reports new data that flows into it. A file
-that did not parse stays so.
+moved. So is a finding that names the same value, and markup of the same values. Taint analysis
+reports new data that flows into it. A file that did not parse stays so.
 """
 
 import re
@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from diffchecks import name_some
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import read_patterns
 from diffchecks.jobs import ChangedFile
 from diffchecks.rules import Rule
 from diffchecks.secrets.secret_plausibility import PASSWORDS
@@ -36,9 +37,7 @@ MIN_DIALECT = 2
 
 _NAMED_LINES = 12  # of the other places
 _BLANK = re.compile(r"\s+")
-_TEXT = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
-_VALUE = re.compile(r"[#$]\{(?!'[^']*'(?:if|unless))[^}]*\}")
-_LAYOUT = re.compile(r",(?=[)\]}])|;$")
+_PATTERNS = read_patterns("new_findings")
 T = TypeVar("T")
 
 RuledFinding = tuple[Rule, RawFinding]
@@ -159,7 +158,7 @@ def _secrets(finding: RuledFinding) -> frozenset[str]:
 def _text_identity(finding: RuledFinding) -> tuple[str, ...]:
     """Equal for the same statement elsewhere, in another formatter's layout and quotes."""
     rule, text, _ = identity(finding)
-    return rule, _LAYOUT.sub("", text).replace("'", '"')
+    return rule, _PATTERNS["layout"].sub("", text).replace("'", '"')
 
 
 def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
@@ -167,10 +166,16 @@ def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
     rule, raw = finding
     if _is_about_file(raw):
         return "file", rule.id, raw.path
-    if raw.confidence < 1 and raw.scope:
-        return "message", rule.id, raw.path, raw.scope, raw.message
-    if 79 in rule.cwe:  # markup
-        values = _TEXT.sub(lambda text: "".join(_VALUE.findall(text[0])), raw.key or "")
+    says, _, value = raw.message.partition(": ")
+    markup = 79 in rule.cwe
+    if raw.scope and (raw.confidence < 1 or (value and not markup)):
+        # What is read of one object, and its text, is one value; other data of a request is not.
+        value = _PATTERNS["attribute"].sub(r"\1.", _PATTERNS["as_text"].sub("", value))
+        count = max(1, len(_PATTERNS["joins"].findall(raw.key or "")))
+        return "message", rule.id, raw.path, raw.scope, says, value, f"{count} {raw.from_request}"
+    if markup:
+        inserted = _PATTERNS["inserted"].findall
+        values = _PATTERNS["text"].sub(lambda text: "".join(inserted(text[0])), raw.key or "")
         return "values", rule.id, raw.path, raw.scope or "", values
     return identity(finding)
 

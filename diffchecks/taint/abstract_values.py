@@ -200,8 +200,11 @@ def merge_taints(*groups: tuple[Taint, ...]) -> tuple[Taint, ...]:
                 found[taint.origin] = taint
             elif known is not taint:
                 better = taint if taint.sure > known.sure else known
+                facts = known.facts & taint.facts
+                if "plain" in known.facts ^ taint.facts:  # then what holds of the other holds
+                    facts = taint.facts if "plain" in known.facts else known.facts
                 found[taint.origin] = Taint(
-                    better.origin, better.kind, known.facts & taint.facts, better.sure, better.trace
+                    better.origin, better.kind, facts, better.sure, better.trace
                 )
     return tuple(found.values())[:MAX_ORIGINS]
 

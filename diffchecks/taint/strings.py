@@ -184,16 +184,16 @@ def replace_text(call: EvaluatedCall) -> Value | None:
     if not text.taints:
         return None
     taints = text.taints
-    if isinstance(old.const, str) and old.const and _really_gone(old.const, new.const):
-        taints = tuple(taint.with_facts((f"lacks {old.const}",)) for taint in taints)
+    if isinstance(old.const, str) and old.const:
+        gone, doubled = _really_gone(old.const, new.const), new.const == 2 * old.const
+        facts = [f"lacks {old.const}"] * gone + [f"doubled {old.const}"] * doubled
+        taints = tuple(taint.with_facts(facts) for taint in taints)
     return Value(taints=merge_taints(taints, new.taints), ref=text.ref, marks=text.marks)
 
 
 def _really_gone(old: str, new: object) -> bool:
     """Whether no ``old`` is left: removal may create a new occurrence."""
     if not isinstance(new, str):
-        return False
-    if old == "'" and new == "''":
         return False
     if len(old) == 1:
         return old not in new or new.startswith(("&", "\\"))

@@ -53,8 +53,67 @@ ASSET = (
     "def f(request, asset_id):\n    asset = Asset.objects.get(pk=asset_id)\n    read(request, {})\n    return asset\n"
 )
 
+KOTLIN = "class A {{\n  fun f(db: DB, leak: Leak, other: Leak) {{\n    {}\n  }}\n}}\n"
+ROW = "db.rawQuery(\"SELECT a FROM t WHERE {} = '${{{}}}'\", null)"
+CPP = "int f(const string& dir, const string& name) {{\n  {}\n  return 0;\n}}\n"
+PREPARED = (
+    "<?php\nclass A {{\n  function f($id, $name) {{\n    $sql = 'DELETE FROM t WHERE h=' . {};\n"
+    "    $this->a = $this->pdo->prepare($sql){};\n  }}\n}}\n"
+)
+EVAL = "<?php\nclass A {{\n  function f($a, $b) {{\n    eval(\"x('\" . addcslashes({}, \"'\") . \"');\");\n  }}\n}}\n"
+SHOWN = 'class A {{\n  fun f() {{\n    val a = """\n    \u200b  {}\n    """\n  }}\n}}\n'
+RUN = "app.get('/', function show(req, res) {{\n  exec('ls ' + {});\n}});\n"
+
 # What both have in base, the everyday code, the twin, and the rule that finds it.
 TWINS: dict[str, tuple[Files, Files, Files, str]] = {
+    "the statement of base with a renamed column": (
+        {"a.kt": KOTLIN.format(ROW.format("signature", "leak.signature"))},
+        {"a.kt": KOTLIN.format(ROW.format("mark", "leak.mark"))},
+        {"a.kt": KOTLIN.format(ROW.format("mark", "other.mark"))},
+        "security.sql-built",
+    ),
+    "the statement of base beside a second one": (
+        {"a.kt": KOTLIN.format(ROW.format("a", "leak.a"))},
+        {"a.kt": KOTLIN.format("use()\n    " + ROW.format("b", "leak.a"))},
+        {"a.kt": KOTLIN.format(f"{ROW.format('a', 'leak.a')}\n    {ROW.format('b', 'leak.b')}")},
+        "security.sql-built",
+    ),
+    "the command of base under a name": (
+        {"a.cc": CPP.format('system(("write " + dir).c_str());')},
+        {"a.cc": CPP.format('string c = "write " + dir;\n  system(c.c_str());')},
+        {"a.cc": CPP.format('string c = "write " + name;\n  system(c.c_str());')},
+        "security.command-built",
+    ),
+    "the command of base with more values": (
+        {"a.cc": CPP.format('system(("write " + dir).c_str());')},
+        {"a.cc": CPP.format('run(system(("write " + dir).c_str()));')},
+        {"a.cc": CPP.format('system(("write " + dir + name).c_str());')},
+        "security.command-built",
+    ),
+    "the statement of base prepared in another line": (
+        {"a.php": PREPARED.format("$id", " ?: null")},
+        {"a.php": PREPARED.format("$id", "")},
+        {"a.php": PREPARED.format("$name", "")},
+        "security.sql-built",
+    ),
+    "the code of base of a value that became an object": (
+        {"a.php": EVAL.format("$a")},
+        {"a.php": EVAL.format("$a->__toString()")},
+        {"a.php": EVAL.format("$b->__toString()")},
+        "security.text-as-code",
+    ),
+    "the invisible character of base in a longer line": (
+        {"a.kt": SHOWN.format("a")},
+        {"a.kt": SHOWN.format("a b")},
+        {"a.kt": SHOWN.format("a\n    \u200b")},
+        "security.invisible-text",
+    ),
+    "the command of base with other data of the request": (
+        {"a.js": RUN.format("req.session.dir")},
+        {"a.js": RUN.format("req.session.dir.toString()")},
+        {"a.js": RUN.format("req.query.dir")},
+        "security.command-injection",
+    ),
     "a method with a beginning of its own": (
         {},
         {"a.rb": RUBY.format('send("check_#{params[:m]}", 1)')},
