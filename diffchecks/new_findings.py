@@ -167,16 +167,16 @@ def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
     if _is_about_file(raw):
         return "file", rule.id, raw.path
     says, _, value = raw.message.partition(": ")
-    markup = 79 in rule.cwe
-    if raw.scope and (raw.confidence < 1 or (value and not markup)):
+    place, markup = (rule.id, raw.path, raw.scope or ""), 79 in rule.cwe
+    if (raw.scope and raw.confidence < 1) or (value and not markup):
         # What is read of one object, and its text, is one value; other data of a request is not.
         value = _PATTERNS["attribute"].sub(r"\1.", _PATTERNS["as_text"].sub("", value))
         count = max(1, len(_PATTERNS["joins"].findall(raw.key or "")))
-        return "message", rule.id, raw.path, raw.scope, says, value, f"{count} {raw.from_request}"
+        return "message", *place, says, value, f"{count} {raw.from_request}"
     if markup:
         inserted = _PATTERNS["inserted"].findall
         values = _PATTERNS["text"].sub(lambda text: "".join(inserted(text[0])), raw.key or "")
-        return "values", rule.id, raw.path, raw.scope or "", values
+        return "values", *place, values
     return identity(finding)
 
 

@@ -316,7 +316,8 @@ class Expressions(Calls):
 
     def _check_set(self, node: SgNode, name: str, value: FlowValue, state: FlowState) -> None:
         for sink in rows_about(self.tables, "sinks", name):
-            if sink.sets and not sink.unless.search(f"{node.text()} = {value.name}"):
+            safe = sink.unless.search(f"{node.text()} = {value.name}")
+            if sink.sets and not (safe or sink.around.search(self.text_around(node))):
                 self.check_value(node, sink, value, state, name)
 
     def _set(self, name: str, value: FlowValue, state: FlowState, *, declared: bool) -> None:

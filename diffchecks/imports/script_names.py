@@ -7,6 +7,7 @@ declares it, a host gives it, or a file of base has it as a global name, as scri
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -133,8 +134,9 @@ def _scope(node: SgNode) -> range | None:
     first, *above = node.ancestors()
     around = above if field == "name" else [first, *above]
     kinds = () if first.kind() == "assignment_expression" else _TABLE["scopes"]  # a global name
-    span = next((each for each in around if each.kind() in kinds), [first, *above][-1]).range()
-    return range(span.start.index, span.end.index)
+    span = next((each.range() for each in around if each.kind() in kinds), None)
+    # The scripts of a component are one module.
+    return range(span.start.index, span.end.index) if span else range(sys.maxsize)
 
 
 def _is_use(node: SgNode) -> bool:

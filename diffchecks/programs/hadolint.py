@@ -24,6 +24,8 @@ BLANK = b"\t \t \t"
 _INSTRUCTION = re.compile(rb"\s*(?:ONBUILD\s+)?(?:RUN|COPY|ADD)\s", re.IGNORECASE)
 _EXPOSED_DEFAULT = re.compile(rb"(?im)^([ \t]*EXPOSE[ \t].*?\$\{\w+):?-\w*\}")
 _HERE = re.compile(rb"(?m)((?:[ \t]|,[ \t]?\")\.)(?=(?:\"[ \t]*\])?[ \t\r]*$)")
+# Names for the path of a file with a secret, which is none.
+_PATHS = re.compile(rb"(?i)\b\w*(?:secret|token|key|passw)\w*_(?:path|file|dir)(?=[ =][\"']?[./])")
 _ADD = re.compile(rb"\bADD\b", re.IGNORECASE)
 _OPENER = re.compile(rb"(?<=\s)\d*<<(?P<dash>-?)(?P<quote>[\"']?|\\)(?P<name>[\w.-]+)[\"']?")
 
@@ -33,6 +35,7 @@ class Hadolint(Linter):
 
     def prepare(self, path: str, data: bytes) -> bytes:
         """Remove comments that suppress findings or name a shell, and simplify heredocs."""
+        data = _PATHS.sub(lambda name: b"x" * len(name[0]), data)
         data = _HERE.sub(rb"\1/", _EXPOSED_DEFAULT.sub(rb"\1}", _DIRECTIVES.sub(rb"\1-", data)))
         return simplify_heredocs(data)
 

@@ -150,9 +150,10 @@ def _before(result: Mapping[str, Any], copies: FileCopies, name: str) -> str:
 
 
 def _is_undefined_name(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
-    """False for a quoted type in a test, where an unknown name is often intended."""
+    """False for a quoted type in a test, and in a file of its data, which gets names from it."""
     is_quoted = _before(result, copies, name).endswith(("'", '"'))
-    return not is_quoted or not is_test(copies.paths[name])
+    is_code = _PATTERNS["code"].search(copies.text(name)) is not None
+    return (is_code and not is_quoted) or not is_test(copies.paths[name])
 
 
 def _redefines(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:

@@ -22,7 +22,6 @@ _NOT_IN = frozenset({"tests", "samples", "documents", "generated"})
 _PATTERNS = read_patterns("reverted_fixes")
 _SHOWN_FILES = 5
 MIN_WORDS, MOST = 3, 0.75  # that a fix brought, and their share in another file
-_NEAR = 8  # lines between a removed line and its longer form
 
 
 class Undone(Struct, frozen=True):
@@ -155,15 +154,14 @@ def _compare(
     gone, back, new = list[int](), list[int](), 0
     first: LineRange | None = None
     part = {*map(_key, fix.removed)} - again  # of a statement that the fix laid out in fewer lines
-    lines = ((n, text.head[n - 1]) for hunk in text.hunks() for n in hunk.head)
-    new_lines = [(n, line) for n, line in lines if _key(line) not in again]
+    lines = (text.head[n - 1] for hunk in text.hunks() for n in hunk.head)
+    new_lines = [line for line in lines if _key(line) not in again]
     for hunk in text.hunks():
-        near = [line for n, line in new_lines if abs(n - hunk.head.start) <= _NEAR]
         out = [
             n
             for n in hunk.base
             if _key(text.base[n - 1]) in lost
-            if not any(_extends(line, text.base[n - 1]) for line in near)
+            if not any(_extends(line, text.base[n - 1]) for line in new_lines)
         ]
         into = [n for n in hunk.head if _key(text.head[n - 1]) in again]
         goes = [n for n in hunk.base if _tells(text.base[n - 1])]
@@ -233,7 +231,7 @@ def _without(lines: Counter[str], others: Iterable[str]) -> Counter[str]:
 
 def _key(line: str) -> str:
     """Equal for lines that differ only in their layout, quotes and what may change a variable."""
-    return strip_whitespace(_PATTERNS["mutable"].sub("", line)).rstrip(",;").replace("'", '"')
+    return strip_whitespace(_PATTERNS["mutable"].sub("", line)).rstrip(",;:{").replace("'", '"')
 
 
 def _tells(line: str) -> bool:

@@ -21,19 +21,6 @@ _PEEK = 64  # characters that tell what a value is
 _GZIP = b"\x1f\x8b\x08"
 _PEM = "LS0tLS1CRUdJTi"  # -----BEGIN, in base64
 _CONTROL = bytes(range(9)) + bytes(range(14, 32)) + b"\x7f"
-# DER: PKCS #8 with its algorithm, PKCS #1, and SEC 1; then OpenSSH's own format.
-_KEY = re.compile(
-    rb"\x30(?:\x82..|\x81.|[\x2a-\x7f])\x02\x01"
-    rb"(?:[\0\x01]\x30.\x06|\0\x02(?:[\x81\x82]|[\x40-\x7f])|\x01\x04[\x14-\x48])"
-    rb"|openssh-key-v1\0\0\0\0\x04none",
-    re.DOTALL,
-)
-# PKCS #12, version 3; PKCS #8 with encryption; a Java keystore; OpenSSH with a cipher.
-_LOCKED_KEY = re.compile(
-    rb"\x30(?:\x82..|\x80)\x02\x01\x03\x30|\x30\x82..\x30.\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x05"
-    rb"|\xfe\xed\xfe\xed\0\0\0[\x01\x02]|\xce\xce\xce\xce\0\0\0\x02|openssh-key-v1\0",
-    re.DOTALL,
-)
 
 
 class Encoded(NamedTuple):
@@ -56,9 +43,10 @@ class Encoded(NamedTuple):
 
 def key_code(data: bytes) -> str:
     """The code of the private key that begins so; empty if it is none."""
-    if _KEY.match(data):
+    text = data.decode("latin-1")
+    if _PATTERNS["key"].match(text):
         return "private-key"
-    return "encrypted-private-key" if _LOCKED_KEY.match(data) else ""
+    return "encrypted-private-key" if _PATTERNS["locked_key"].match(text) else ""
 
 
 def find_encoded(text: str) -> Iterator[Encoded]:

@@ -60,12 +60,115 @@ PREPARED = (
     "<?php\nclass A {{\n  function f($id, $name) {{\n    $sql = 'DELETE FROM t WHERE h=' . {};\n"
     "    $this->a = $this->pdo->prepare($sql){};\n  }}\n}}\n"
 )
-EVAL = "<?php\nclass A {{\n  function f($a, $b) {{\n    eval(\"x('\" . addcslashes({}, \"'\") . \"');\");\n  }}\n}}\n"
+EVAL = '<?php\nclass A {{\n  function f($a, $b) {{\n    eval("x(\'" . addcslashes({}, "\'") . "\');");\n  }}\n}}\n'
 SHOWN = 'class A {{\n  fun f() {{\n    val a = """\n    \u200b  {}\n    """\n  }}\n}}\n'
 RUN = "app.get('/', function show(req, res) {{\n  exec('ls ' + {});\n}});\n"
 
+STYLE = "import hashlib\n\ndef f(secret):\n    with open('a.css') as file:\n        return hashlib.sha1({}.encode()).hexdigest(){}\n"
+STORED = "<?php\nfunction f($pdo) {{\n  $sql = {};\n  $pdo->exec(str_replace('A', 'B', $sql . ' where a = b'));\n}}\n"
+LOGIN = "package a\n\nfunc f(hash, password []byte) {{\n\t_ = bcrypt.CompareHashAndPassword({}, password)\n}}\n"
+API = (
+    "class A < ApplicationController\n  skip_before_action :verify_authenticity_token\n  before_action :authenticate\n"
+    "  def authenticate\n    head 403 unless known?({})\n  end\nend\n"
+)
+PAGE = "function f(sql) {{\n  const url = new URL(location.href);\n  url.searchParams.set('q', sql);\n  location.href = {};\n}}\n"
+FETCHED = "async function f() {{\n  const r = await fetch(location.href);\n  return {}(await r.text());\n}}\n"
+NAMES = (
+    "import re\nimport sqlite3\nfrom flask import Flask, request\n\napp = Flask(__name__)\nplain = re.compile(r'^[a-z]+$')\n\n\n"
+    "def quoted(name):\n    if plain.match(name) and name not in WORDS:\n        return name\n    return '\"{{}}\"'.format({})\n\n\n"
+    "@app.route('/')\ndef f():\n    sqlite3.connect('a').execute('select * from ' + quoted(request.args['t']))\n"
+)
+MODULES = '<script setup lang="ts">\nimport {{ a }} from \'./a\'\na(mainElement)\n</script>\n\n<script lang="ts">\nexport const {} = 1\n</script>\n'
+SORTED = "package a\n\nfunc f(by string) string {{\n\tq({})\n\treturn {}\n}}\n"
+
+LISTED = "<?php\nfunction f($pdo, $ids) {{\n  $pdo->query('SELECT a FROM t WHERE b = ' . {});\n}}\n"
+
 # What both have in base, the everyday code, the twin, and the rule that finds it.
 TWINS: dict[str, tuple[Files, Files, Files, str]] = {
+    "placeholders that are repeated": (
+        {},
+        {"a.php": LISTED.format("str_repeat('?,', count($ids))")},
+        {"a.php": LISTED.format("str_repeat($ids[0], 2)")},
+        "security.sql-built",
+    ),
+    "a query that is added to the page's own address": (
+        {},
+        {
+            "a.js": "const q = location.search.slice(1);\nlocation.href = q ? '?' + q : location.pathname;\n"
+        },
+        {
+            "a.js": "const q = location.search.slice(1);\nlocation.href = q ? 'https:' + q : location.pathname;\n"
+        },
+        "security.open-redirect",
+    ),
+    "the cut digest of a file": (
+        {},
+        {"a.py": STYLE.format("file.read()", "[:6]")},
+        {"a.py": STYLE.format("secret", "[:6]")},
+        "security.weak-hash",
+    ),
+    "a constant of an included file": (
+        {},
+        {"a.php": STORED.format("$GLOBALS['SQL_UPDATE']")},
+        {"a.php": STORED.format("$GLOBALS['_GET']['q']")},
+        "security.sql-built",
+    ),
+    "a password that is compared for its time only": (
+        {},
+        {"a.go": LOGIN.format("dummyHash")},
+        {"a.go": LOGIN.format("hash")},
+        "qa.error-unchecked",
+    ),
+    "a program's key in place of a token against forgery": (
+        {},
+        {"a.rb": API.format('request.headers["X-Key"]')},
+        {"a.rb": API.format('session["key"]')},
+        "security.csrf-off",
+    ),
+    "the page's own address with another query": (
+        {},
+        {"a.js": PAGE.format("url.toString()")},
+        {"a.js": PAGE.format("url.searchParams.get('next')")},
+        "security.open-redirect",
+    ),
+    "a page that a browser asks for again": (
+        {},
+        {"a.js": FETCHED.format("new DOMParser().parseFromString")},
+        {"a.js": FETCHED.format("parse")},
+        "security.server-side-request-forgery",
+    ),
+    "a name in SQL whose quotes are doubled": (
+        {},
+        {"a.py": NAMES.format("name.replace('\"', '\"\"')")},
+        {"a.py": NAMES.format('name.replace("\'", "\'\'")')},
+        "security.sql-injection",
+    ),
+    "two scripts of a component": (
+        {},
+        {"a.vue": MODULES.format("mainElement")},
+        {"a.vue": MODULES.format("other")},
+        "qa.script-undeclared",
+    ),
+    "a statement that is joined in another way": (
+        {"a.go": SORTED.format('" WHERE a = $1", by', 'fmt.Sprintf(" ORDER BY %s", by)')},
+        {"a.go": SORTED.format('" WHERE a = $1", by', '" ORDER BY " + by')},
+        {"a.go": SORTED.format('" WHERE a = " + by', 'fmt.Sprintf(" ORDER BY %s", by)')},
+        "security.unsafe-replacement",
+    ),
+    "entities of a value that are no longer decoded": (
+        {
+            "a.php": "<?php\n$a = htmlspecialchars_decode($b, ENT_QUOTES);\n$c = htmlspecialchars($d);\n"
+        },
+        {"a.php": "<?php\n$a = $b;\n$c = htmlspecialchars($d);\n"},
+        {"a.php": "<?php\n$a = htmlspecialchars_decode($b, ENT_QUOTES);\n$c = $d;\n"},
+        "security.escape-removed",
+    ),
+    "an element of the page's own": (
+        {},
+        {"a.js": 'class A { f(e) { e.innerHTML = `<ul id="${this.listboxId}">`; } }\n'},
+        {"a.js": 'class A { f(e) { e.innerHTML = `<ul id="${this.userId}">`; } }\n'},
+        "security.html-built",
+    ),
     "the statement of base with a renamed column": (
         {"a.kt": KOTLIN.format(ROW.format("signature", "leak.signature"))},
         {"a.kt": KOTLIN.format(ROW.format("mark", "leak.mark"))},

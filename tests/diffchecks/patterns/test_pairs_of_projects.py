@@ -88,6 +88,7 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
             'struct A {\n#warning("b")\n  @S("x")\n  func f(a: L = #_sourceLocation) {}\n}\n',
         ),
         ("a.swift", "func f(clientRequest: R) {\n  g(URL(string: clientRequest.url.string))\n}\n"),
+        ("a.php", "<?php header('Content-Type: text/plain'); exit($_REQUEST['a'] ?? '');"),
         ("a.php", "<@php\n\nnamespace {namespace};\nclass {class} {}\n"),
         ("a.lua", "local names = {[FIRST] = 1} for i = 0, #names do print(names[i]) end"),
         ("a.php", "<?php if ($a != null || $a != false) { f(); }"),

@@ -34,7 +34,7 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "DL3044": (FROM + "ENV A=1 B=$A\n", FROM + "ENV A=1\nENV B=$A\n"),
     "DL3061": ("LABEL a=b\nFROM debian:12\n", FROM + "LABEL a=b\n"),
     "DL3063": ("FROM debian:12 AS scratch\n", "FROM debian:12 AS build\n"),
-    "DL3064": (FROM + "ENV DB_PASSWORD=hunter2\n", FROM + "ENV DB_HOST=db\n"),
+    "DL3064": (FROM + "ENV DB_PASSWORD=hunter2\n", FROM + "ENV DB_KEY_PATH=/a/db.key\n"),
     "DL3067": (
         "FROM debian:12 AS x\nFROM debian:12\nCOPY --from=x / /\n",
         "FROM tonistiigi/xx:1.1.0 AS xx\nFROM debian:12 AS y\nCOPY --from=xx / /\n"

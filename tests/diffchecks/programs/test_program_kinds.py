@@ -284,6 +284,22 @@ async def test_in_tests_a_quoted_type_may_be_undefined(export: Export) -> None:
     assert places == [("a.py", 2), ("a.py", 3), ("tests/test_a.py", 3)]  # each name once
 
 
+async def test_data_of_tests_gets_its_names_and_a_cut_digest_of_a_file_names_it(
+    export: Export,
+) -> None:
+    given, cut = "uri('/a')\n", "import hashlib\ndef f(token, a):\n    return hashlib.md5({}){}\n"
+    files: dict[str, str | bytes] = {
+        "tests/valid/a.py": given,
+        "tests/valid/b.py": f"import a\n{given}",
+        "a.py": given,
+        "b.py": cut.format("a.read()", ".hexdigest()[:6]"),
+        "c.py": cut.format("a.read()", ".hexdigest()"),
+        "d.py": cut.format("token", ".hexdigest()[:6]"),
+    }
+    report = await Ruff({"F821", "S324"}).run(export(files), list(files))
+    assert [found.path for found in report.findings] == ["a.py", "c.py", "d.py", "tests/valid/b.py"]
+
+
 async def test_a_fixture_requested_by_name_is_no_redefinition(export: Export) -> None:
     text = (
         "from fixtures import server\n\n\ndef test_a(server):\n    assert server\n\n\n"
