@@ -9,7 +9,7 @@ shell at the end of a connection.
 import html
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 
 from msgspec import Struct, convert
@@ -66,19 +66,13 @@ _WHAT = read_yaml("texts.yaml")["active_content"]
 def find_scripts(source: Source) -> Iterator[RawFinding]:
     """The scripts of an image or of a page of prose."""
     if source.suffix == ".svg":
-        yield from _found(source, source.text, _SVG, "image-script", lambda _: True)
+        yield from _found(source, source.text, _SVG, "image-script")
     elif source.suffix in {".md", ".markdown"}:
         text = _without_code(source.text)
-        yield from _found(source, text, _PROSE, "prose-script", _is_run)
+        yield from _found(source, text, _PROSE, "prose-script")
 
 
-def _found(
-    source: Source,
-    text: str,
-    pattern: re.Pattern[str],
-    code: str,
-    is_run: Callable[[re.Match[str]], bool],
-) -> Iterator[RawFinding]:
+def _found(source: Source, text: str, pattern: re.Pattern[str], code: str) -> Iterator[RawFinding]:
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
     seen: set[int] = set()
     for found in pattern.finditer(text):
@@ -87,14 +81,11 @@ def _found(
         address = html.unescape(found[kind]) if kind == "address" else ""
         read = _PATTERNS["ignored"].sub("", address)  # as browsers do
         harmless = kind == "address" and not _PATTERNS["runs"].match(read)
-        if not harmless and line not in seen and is_run(found):
+        is_data = _NO_SCRIPT.search(found.groupdict().get("attributes") or "") is not None
+        if not (harmless or is_data) and line not in seen:
             seen.add(line)
             where = "an image" if code == "image-script" else "a page of prose"
             yield RawFinding(code, source.path, line, f"{_WHAT[kind]} in {where}")
-
-
-def _is_run(found: re.Match[str]) -> bool:
-    return found["script"] is None or _NO_SCRIPT.search(found["attributes"]) is None
 
 
 def _without_code(text: str) -> str:

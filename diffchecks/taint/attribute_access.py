@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Hashable
 
+from diffchecks.data_files import vocabulary
 from diffchecks.taint import branch_conditions, containers, stored_fields
 from diffchecks.taint.abstract_state import HeapObject, collect_taints, reachable_objects
 from diffchecks.taint.abstract_values import (
@@ -21,6 +22,7 @@ from diffchecks.taint.call_frames import Activation, EvaluatedCall
 from diffchecks.taint.module_index import Bound, Class, Function, Module, Namespace
 
 _MAX_REF = 160
+_OBJECT = vocabulary("program_parameter")  # no text, as a parameter of this name
 _AT = "at "
 
 
@@ -62,7 +64,8 @@ def _attribute(frame: Activation, base: Value, name: str, node: ast.AST) -> Valu
     if known is not None:
         return known
     value = external_value(frame, f"{base.ref or '?'}.{name}", node)
-    inherited = tuple(taint.derive(PART, f".{name}") for taint in base.taints)
+    passed = (one for one in base.taints if one.kind != "parameter" or not _OBJECT.fullmatch(name))
+    inherited = tuple(taint.derive(PART, f".{name}") for taint in passed)
     if frame.run.stored and not inherited:
         inherited = stored_fields.read(frame, base, name, node)
     inherited = sanitized(frame, value.ref, inherited)

@@ -253,7 +253,9 @@ def _may_be_text(frame: Activation, parameter: ast.arg) -> bool:
     """Whether a parameter without further information may be user text."""
     default = frame.state.vars.get(parameter.arg, UNKNOWN)
     numeric = isinstance(default.const, int | float)
-    return not numeric and vocabulary("program_parameter").fullmatch(parameter.arg) is None
+    is_application = frame.module.path.startswith(f"{parameter.arg}/")  # named like its package
+    is_object = vocabulary("program_parameter").fullmatch(parameter.arg) is not None
+    return not (numeric or is_application or is_object)
 
 
 def _harmless_fields(cls: object, depth: int = 8) -> Iterator[tuple[Hashable, Value]]:

@@ -61,7 +61,7 @@ PREPARED = (
     "    $this->a = $this->pdo->prepare($sql){};\n  }}\n}}\n"
 )
 EVAL = '<?php\nclass A {{\n  function f($a, $b) {{\n    eval("x(\'" . addcslashes({}, "\'") . "\');");\n  }}\n}}\n'
-SHOWN = 'class A {{\n  fun f() {{\n    val a = """\n    \u200b  {}\n    """\n  }}\n}}\n'
+SHOWN = 'class A {{\n  fun f() {{\n    val a = """\n    {}\n    """\n  }}\n}}\n'
 RUN = "app.get('/', function show(req, res) {{\n  exec('ls ' + {});\n}});\n"
 
 STYLE = "import hashlib\n\ndef f(secret):\n    with open('a.css') as file:\n        return hashlib.sha1({}.encode()).hexdigest(){}\n"
@@ -83,8 +83,25 @@ SORTED = "package a\n\nfunc f(by string) string {{\n\tq({})\n\treturn {}\n}}\n"
 
 LISTED = "<?php\nfunction f($pdo, $ids) {{\n  $pdo->query('SELECT a FROM t WHERE b = ' . {});\n}}\n"
 
+HELD = (
+    "async def data({0}):\n    db = {0}.{1}\n    columns = await db.names({0})\n"
+    "    await db.execute('select a from t where b = ' + columns)\n"
+)
+
 # What both have in base, the everyday code, the twin, and the rule that finds it.
 TWINS: dict[str, tuple[Files, Files, Files, str]] = {
+    "the application, which is named like its package": (
+        {},
+        {"site/a.py": HELD.format("site", "name")},
+        {"shop/a.py": HELD.format("site", "name")},
+        "security.sql-from-parameter",
+    ),
+    "a database that a parameter holds": (
+        {},
+        {"a.py": HELD.format("found", "db")},
+        {"a.py": HELD.format("found", "name")},
+        "security.sql-from-parameter",
+    ),
     "placeholders that are repeated": (
         {},
         {"a.php": LISTED.format("str_repeat('?,', count($ids))")},
@@ -205,10 +222,16 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.php": EVAL.format("$b->__toString()")},
         "security.text-as-code",
     ),
+    "an invisible space between spaces": (
+        {},
+        {"a.kt": SHOWN.format("\u200b  a")},
+        {"a.kt": SHOWN.format("\u3164  a")},
+        "security.invisible-text",
+    ),
     "the invisible character of base in a longer line": (
-        {"a.kt": SHOWN.format("a")},
-        {"a.kt": SHOWN.format("a b")},
-        {"a.kt": SHOWN.format("a\n    \u200b")},
+        {"a.kt": SHOWN.format("a\u200bb")},
+        {"a.kt": SHOWN.format("a\u200bb c")},
+        {"a.kt": SHOWN.format("a\u200bb\n    a\u200bb c")},
         "security.invisible-text",
     ),
     "the command of base with other data of the request": (
