@@ -166,13 +166,17 @@ def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
     rule, raw = finding
     if _is_about_file(raw):
         return "file", rule.id, raw.path
-    says, _, value = raw.message.partition(": ")
     place, markup = (rule.id, raw.path, raw.scope or ""), 79 in rule.cwe
-    if (raw.scope and raw.confidence < 1) or (value and not markup):
+    if raw.confidence < 1 and raw.scope:
+        return "message", *place, raw.message
+    says, _, value = raw.message.partition(": ")
+    if value and not markup:
         # What is read of one object, and its text, is one value; other data of a request is not.
-        value = _PATTERNS["attribute"].sub(r"\1.", _PATTERNS["as_text"].sub("", value))
-        count = max(1, len(_PATTERNS["joins"].findall(raw.key or "")))
-        return "message", *place, says, value, f"{count} {raw.from_request}"
+        value, code = (_PATTERNS["as_text"].sub("", text) for text in (value, raw.key or ""))
+        value = _PATTERNS["attribute"].sub(r"\1.", value)
+        # A second value is new, and a value without the call that was around it.
+        values, calls = (len(_PATTERNS[name].findall(code)) for name in ("joins", "calls"))
+        return "value", *place, says, value, f"{max(1, values)} {calls} {raw.from_request}"
     if markup:
         inserted = _PATTERNS["inserted"].findall
         values = _PATTERNS["text"].sub(lambda text: "".join(inserted(text[0])), raw.key or "")

@@ -88,8 +88,16 @@ HELD = (
     "    await db.execute('select a from t where b = ' + columns)\n"
 )
 
+ROUTE = 'fun route() {{\n  val name = call.parameters["name"]\n  {}\n}}\n'
+
 # What both have in base, the everyday code, the twin, and the rule that finds it.
 TWINS: dict[str, tuple[Files, Files, Files, str]] = {
+    "the path of base in a longer call": (
+        {"a.kt": ROUTE.format("call.send(File(root, File(name).name))")},
+        {"a.kt": ROUTE.format("call.send(File(root, File(name).name), 1)")},
+        {"a.kt": ROUTE.format("call.send(File(root, name))")},
+        "security.path-from-request",
+    ),
     "the application, which is named like its package": (
         {},
         {"site/a.py": HELD.format("site", "name")},
@@ -206,7 +214,7 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
     ),
     "the command of base with more values": (
         {"a.cc": CPP.format('system(("write " + dir).c_str());')},
-        {"a.cc": CPP.format('run(system(("write " + dir).c_str()));')},
+        {"a.cc": CPP.format('return system(("write " + dir).c_str());')},
         {"a.cc": CPP.format('system(("write " + dir + name).c_str());')},
         "security.command-built",
     ),
