@@ -88,7 +88,9 @@ def _renumber(patch: bytes) -> bytes:
     shift, least, out = 0, 1, list[bytes]()
     for place, line in enumerate(lines):
         if not line.startswith(b"@@"):
-            if line.startswith((b"diff ", b"--- ")) and not _in_body(lines, place):
+            # Alone, such a line is a removed one of a hunk.
+            is_name = line.startswith(b"--- ") and lines[place + 1].startswith(b"+++ ")
+            if is_name or line.startswith(b"diff "):
                 shift, least = 0, 1
             out.append(line)
             continue
@@ -113,11 +115,6 @@ def _unfenced(lines: Sequence[bytes]) -> list[bytes]:
     return [*lines[fences[0] + 1 : end], b""]
 
 
-def _in_body(lines: Sequence[bytes], place: int) -> bool:
-    """Whether a line that looks like a file header is a removed line of a hunk."""
-    return lines[place].startswith(b"--- ") and not lines[place + 1].startswith(b"+++ ")
-
-
 def _body(lines: Iterable[bytes]) -> list[bytes]:
     """The lines of a hunk, without the marks for a missing last line end."""
     found: list[bytes] = []
@@ -127,16 +124,13 @@ def _body(lines: Iterable[bytes]) -> list[bytes]:
             break
         if line.startswith(b"--- ") and following.startswith(b"+++ "):
             break
-        if not line.rstrip(b"\r") and not _more_of_hunk(following):
+        # An empty line before more of the hunk is context that lost its space, else the end.
+        more = following[:1] in {b" ", b"-", b"+"} and not following.startswith(b"--- ")
+        if not (more or line.rstrip(b"\r")):
             break
         if not line.startswith(b"\\"):
             found.append(line)
     return found
-
-
-def _more_of_hunk(line: bytes) -> bool:
-    """Whether an empty line before this one is context that lost its space, not the end."""
-    return line[:1] in {b" ", b"-", b"+"} and not line.startswith(b"--- ")
 
 
 class LineReplacement(Struct, frozen=True, order=True):

@@ -207,7 +207,8 @@ class Calls(Syntax, ABC):
         receiver = replace(receiver, name=self.declared.get(of_object, receiver.name))
         made = receiver.name.removeprefix("~new ").removesuffix("()")
         own = receiver.name in self.classes or made in self.classes
-        local = self.functions.get(named, ()) if _is_own(receiver, owner.text(), own) else ()
+        here = own or receiver.name == owner.text() or _PATTERNS["self"].fullmatch(owner.text())
+        local = self.functions.get(named, ()) if here else ()
         return receiver, f"{'~' * own}{receiver.name}.{named}", local
 
     def _arguments(self, node: SgNode, state: FlowState) -> Arguments:
@@ -472,8 +473,3 @@ class Calls(Syntax, ABC):
 
         text = place.sub(fill, parts[at].text)
         return tainted((t for value in [parts[at], *shown] for t in value.taints), text)
-
-
-def _is_own(receiver: FlowValue, text: str, own: bool) -> bool:
-    """Whether a method may be one of the file's."""
-    return own or _PATTERNS["self"].fullmatch(text) is not None or receiver.name == text

@@ -19,6 +19,8 @@ _TABLE = TABLES["shellcheck"]
 # inserted at one place, of which ``FileCopies.edits`` takes none.
 _REPLACEMENT = itemgetter("line", "column", "endLine", "endColumn", "replacement")
 _NO_FIX: Mapping[str, Any] = {"replacements": ()}
+_ROOT = 2115  # an argument of rm
+_VARIABLES = re.compile(r"\$\{?(\w+)")
 _CRLF = 1017  # reported for each line; one report is enough
 
 
@@ -65,9 +67,11 @@ class ShellCheck(Linter):
         """A finding; none about a constant that is a variable of Make."""
         name, code = copies.name_of(result["file"]), result["code"]
         one_branch = f" on line {result['line']}." in result["message"]  # two patterns of a case
-        if one_branch or (code == _CRLF and result["line"] != 1):
+        of_make = code in _TABLE["about_constants"] and _is_makefile(copies.paths[name])
+        if one_branch or of_make or (code == _CRLF and result["line"] != 1):
             return None
-        if code in _TABLE["about_constants"] and _is_makefile(copies.paths[name]):
+        line = copies.text(name, result["line"], result["line"])
+        if code == _ROOT and _is_constant(copies.text(name), line[result["column"] - 1 :]):
             return None
         return RawFinding(
             code=f"SC{code}",
@@ -78,6 +82,13 @@ class ShellCheck(Linter):
             message=one_line(result["message"]).removesuffix("."),
             edits=copies.edits(name, map(_REPLACEMENT, (result["fix"] or _NO_FIX)["replacements"])),
         )
+
+
+def _is_constant(text: str, argument: str) -> bool:
+    """Whether a variable of a path always has a value, and always a constant one."""
+    names = _VARIABLES.findall(argument.partition(" ")[0])
+    given = [re.findall(rf"\b{name}=[\"']?(.?)", text) for name in names]
+    return any(values and all(map(str.isalnum, values)) for values in given)
 
 
 def _is_makefile(path: str) -> bool:

@@ -83,15 +83,16 @@ def _unwrapped(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[R
     old = file.was(hunk)
     for call in find_calls(old, vocabulary("escapes")):
         value = strip_whitespace(call.arguments[0])
-        last = _PATTERNS["parts"].split(call.name)[-1]
         if (
             vocabulary("not_escaping").search(call.name)
             or _PATTERNS["literal"].fullmatch(value)
-            or not file.loses_calls(last)
+            or not file.loses_calls(_PATTERNS["parts"].split(call.name)[-1])
         ):
             continue
-        line = _line_with(file, hunk, _line_before(old, call.start) + value, old[call.end :])
-        if line and f"{call.name}({value}" not in added:
+        line = _line_with(file, hunk, _line_before(old, call.start) + value, old[call.end :]) or 0
+        above = "\n".join(file.head[max(0, line - LINES) : line])
+        is_number = re.search(rf"\b(?:int|float|bool) +{re.escape(value)}\b", above) is not None
+        if line and not is_number and f"{call.name}({value}" not in added:
             shown = " ".join(call.arguments[0].split())[:SHOWN]
             says = f"{call.name}() no longer wraps {shown}"
             yield RawFinding("escape-removed", file.path, line, says)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _PATTERNS = read_patterns("tests")
 _LOADS = frozenset({"require", "import", "vi.importActual", "jest.requireActual"})
 _NAMES = frozenset({"identifier", "shorthand_property_identifier", "package_identifier"})
+_LIST = frozenset({"expression_list", "array_pattern", "array"})
 OWN = "%own"
 """Stands for a directory of the test, and what is below it; no expression is written so."""
 _BELOW_OWN = re.compile(rf'\({OWN}(?:, *"(?![^"]*\.\.)[^"]*")*\)')
@@ -81,8 +82,8 @@ class ScriptNames:
                 key, *local = re.findall(r"[\w$]+", one.text().partition("=")[0])
                 if left.kind() == "object_pattern":
                     yield (local or [key])[0], f"{whole}.{key}"
-            lists = (one.named_children() if _is_list(one) else [one] for one in (left, value))
-            for one, other in zip(*lists, strict=False):
+            both = (one.named_children() if one.kind() in _LIST else [one] for one in (left, value))
+            for one, other in zip(*both, strict=False):
                 name, written = one.text(), self.write(other)
                 changes = rf"\b{name}\s*(?:[:*/%+-]?=(?!=)|\+\+|--)|(?:\+\+|--){name}\b"
                 is_fixed = name.isidentifier() and len(re.findall(changes, self.plain)) == 1
@@ -149,10 +150,6 @@ def _module(named: str) -> str:
     """What stands for a module of the project, or for one of assertions; else empty."""
     found = _PATTERNS["modules"].match(named)
     return str(found.lastgroup) if found else ""
-
-
-def _is_list(node: SgNode) -> bool:
-    return node.kind() in {"expression_list", "array_pattern", "array"}
 
 
 def _walk(node: SgNode) -> Iterator[SgNode]:

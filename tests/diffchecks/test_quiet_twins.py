@@ -78,7 +78,7 @@ NAMES = (
     "def quoted(name):\n    if plain.match(name) and name not in WORDS:\n        return name\n    return '\"{{}}\"'.format({})\n\n\n"
     "@app.route('/')\ndef f():\n    sqlite3.connect('a').execute('select * from ' + quoted(request.args['t']))\n"
 )
-MODULES = '<script setup lang="ts">\nimport {{ a }} from \'./a\'\na(mainElement)\n</script>\n\n<script lang="ts">\nexport const {} = 1\n</script>\n'
+MODULES = '<script setup lang="ts">\nmainElement.a = 1\nimport {{ a }} from \'./a\'\n</script>\n\n<script lang="ts">\nexport const {} = 1\n</script>\n'
 SORTED = "package a\n\nfunc f(by string) string {{\n\tq({})\n\treturn {}\n}}\n"
 
 LISTED = "<?php\nfunction f($pdo, $ids) {{\n  $pdo->query('SELECT a FROM t WHERE b = ' . {});\n}}\n"
@@ -89,6 +89,8 @@ HELD = (
 )
 
 ROUTE = 'fun route() {{\n  val name = call.parameters["name"]\n  {}\n}}\n'
+
+NUMBER = "<?php\nfunction f({} $id) {{\n  $sql = 'select a from t';\n  $sql .= ' where id = ' . {};\n}}\n"
 
 # What both have in base, the everyday code, the twin, and the rule that finds it.
 TWINS: dict[str, tuple[Files, Files, Files, str]] = {
@@ -179,6 +181,12 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.go": SORTED.format('" WHERE a = $1", by', '" ORDER BY " + by')},
         {"a.go": SORTED.format('" WHERE a = " + by', 'fmt.Sprintf(" ORDER BY %s", by)')},
         "security.unsafe-replacement",
+    ),
+    "a number that its declaration makes one": (
+        {"a.php": NUMBER.format("$old,", "intval($id)")},
+        {"a.php": NUMBER.format("?int", "$id")},
+        {"a.php": NUMBER.format("string", "$id")},
+        "security.escape-removed",
     ),
     "entities of a value that are no longer decoded": (
         {

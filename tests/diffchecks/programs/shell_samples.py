@@ -42,7 +42,7 @@ _SCRIPTS = {
     "SC2108": ('[[ "$1" = a -a "$2" = b ]]\n', '[[ "$1" = a && "$2" = b ]]\n'),
     "SC2110": ('[[ "$1" = a -o "$2" = b ]]\n', '[[ "$1" = a || "$2" = b ]]\n'),
     "SC2114": ("rm -rf /usr\n", "rm -rf /opt/mine/x\n"),
-    "SC2115": ('rm -rf "$1/"\n', 'rm -rf "${1:?}/"\n'),
+    "SC2115": ('a="$2"\nrm -rf "$1/$a"\n', 'a="v1"\nrm -rf "$1/$a" "${1:?}/"\n'),
     "SC2117": ("su app\nwhoami\n", "su app -c whoami\n"),
     "SC2123": ("PATH=/tmp/x\nls\n", "PATH=/tmp/x:$PATH\nls\n"),
     "SC2141": ("IFS='\\n'\n", "IFS=$'\\n'\n"),
