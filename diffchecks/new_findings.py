@@ -175,8 +175,8 @@ def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
         value, code = (_PATTERNS["as_text"].sub("", text) for text in (value, raw.key or ""))
         value = _PATTERNS["attribute"].sub(r"\1.", value)
         # A second value is new, and a value without the call that was around it.
-        values, calls = (len(_PATTERNS[name].findall(code)) for name in ("joins", "calls"))
-        return "value", *place, says, value, f"{max(1, values)} {calls} {raw.from_request}"
+        joined, calls = (len(_PATTERNS[name].findall(code)) for name in ("joins", "calls"))
+        return "value", *place, says, value, f"{max(1, joined)} {calls} {raw.from_request}"
     if markup:
         inserted = _PATTERNS["inserted"].findall
         values = _PATTERNS["text"].sub(lambda text: "".join(inserted(text[0])), raw.key or "")

@@ -5,7 +5,7 @@ A quick graph, found by pattern, covers the whole tree; only files relevant to a
 
 import ast
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -91,17 +91,14 @@ class Graph:
         """The shortest chain of import-time imports from start to end."""
         if end not in reachable(self.quick, start):
             return None
-        while chain := shortest_path(self._edges, start, end):
+        quick = self.quick
+        while chain := shortest_path(lambda at: self._exact.get(at, quick.get(at, ())), start, end):
             loose = [path for path in chain[:-1] if path not in self._exact]
             if not loose:
                 return chain
             for path in loose:
                 self.at_import(path)
         return None
-
-    def _edges(self, path: str) -> Iterable[str]:
-        """The files that a file imports; exactly, once it was parsed."""
-        return self._exact.get(path, self.quick.get(path, ()))
 
 
 class _Comparison:

@@ -273,7 +273,13 @@ class PythonTest:
 
     def _only_of(self, sources: frozenset[str]) -> set[str]:
         """The names that never hold anything else than what is made of some sources."""
-        values = [(name, _names(value)) for name, value in (*self._assigned, *self._passed())]
+        loops = (n for n in self._nodes if isinstance(n, ast.For | ast.comprehension))
+        looped = ((name, one.iter) for one in loops for name in _names(one.target))
+        values = [
+            (name, _names(each))
+            for name, value in (*self._assigned, *self._passed(), *looped)
+            for each in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])
+        ]
         names = self._imported_from(sources).union(name for name, _ in values)
         while others := {name for name, made in values if names.isdisjoint(made)} & names:
             names -= others

@@ -55,8 +55,9 @@ class OfflineModel:
             )
         brief = _read_brief(request)
         calls = tuple(
-            ToolCall(f"call{number}", tool.name, _arguments_from_brief(tool, brief))
+            ToolCall(f"call{number}", tool.name, {key: brief[key] for key in asked if key in brief})
             for number, tool in enumerate(tools, len(called) + 1)
+            for asked in [tool.schema.get("properties", {})]
         )
         return Response(calls, "tool_use", Usage(), self.name)
 
@@ -81,11 +82,6 @@ def _read_brief(request: Request) -> Mapping[str, Json]:
             if isinstance(brief, dict):
                 return brief
     return {}
-
-
-def _arguments_from_brief(tool: ToolSpec, brief: Mapping[str, Json]) -> dict[str, Json]:
-    """The brief's values for the tool's parameters."""
-    return {name: brief[name] for name in tool.schema.get("properties", {}) if name in brief}
 
 
 class _ToolObservation(Struct, frozen=True):
