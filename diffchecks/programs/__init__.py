@@ -169,6 +169,7 @@ class Execution(Struct, frozen=True):
         suffix: of all copies.
         exit_codes: that mean success.
         not_parsed: exit codes that mean that it cannot parse one of its files.
+        syntax: codes that are reported of files that it cannot parse as well.
         max_files: in one run.
         memory_limit: False where none fits it.
         intended: code → what shows that a finding is intended; see ``Linter._is_intended``.
@@ -180,6 +181,7 @@ class Execution(Struct, frozen=True):
     suffix: str = ""
     exit_codes: tuple[int, ...] = (0,)
     not_parsed: tuple[int, ...] = ()
+    syntax: tuple[str, ...] = ()
     max_files: int = MAX_FILES
     memory_limit: bool = True
     intended: Mapping[str, str] = {}
@@ -247,11 +249,8 @@ class Linter(ABC):
                             found += [] if self._is_intended(finding, copies) else [finding]
         except (LookupError, TypeError, AttributeError):
             raise LinterError(f"{self.name} printed JSON with an unknown structure") from None
-        counted = {
-            each
-            for each in self.select([each for each in found if each.path not in gaps])
-            if each.code in codes
-        }
+        kept = [one for one in found if one.path not in gaps or one.code in self.execution.syntax]
+        counted = {each for each in self.select(kept) if each.code in codes}
         yield CheckReply(
             sorted(counted, key=lambda f: (f.path, f.line, f.code, f.message)),
             sorted({*copies.paths.values()} - gaps.keys()),

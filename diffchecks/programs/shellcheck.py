@@ -59,8 +59,8 @@ class ShellCheck(Linter):
 
     def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
         """A script that it cannot parse completely."""
-        if result["code"] not in _TABLE["parse_errors"]:
-            return None
+        if result["code"] not in _TABLE["parse_errors"] or "((..))" in result["message"]:
+            return None  # a second result says where arithmetic ends that no shell can read
         return copies.path_of(result["file"]), f": line {result['line']}: {result['message']}"
 
     def finding(self, result: Any, copies: FileCopies) -> RawFinding | None:

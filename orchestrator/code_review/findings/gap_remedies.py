@@ -16,7 +16,7 @@ from orchestrator.optional_dependencies import NOT_INSTALLED
 VERDICT_POLICY = ".diffcourt/config/verdict.yaml of the base branch"
 TOOL_SETTINGS = ".diffcourt/config/tools.yaml of the base branch"
 SETTINGS = ".diffcourt/config/defaults.yaml of the base branch"
-_SYNTAX_ERROR = "qa.does-not-parse"
+_SYNTAX_ERRORS = frozenset({"qa.does-not-parse", "qa.shell-syntax"})
 _NAMED = 3
 _OF_BASE = frozenset({"run_tests", "typecheck", CONFIGURED_ANALYZERS})
 """Analyzers that run a command of the repository."""
@@ -29,7 +29,7 @@ def close_gaps(
     workspace: ReviewWorkspace,
 ) -> list[str]:
     """What closes the gaps, a step for each kind; a file is read once its syntax is corrected."""
-    broken = {one.path for one in findings if one.rule == _SYNTAX_ERROR and one.state == "open"}
+    broken = {one.path for one in findings if one.rule in _SYNTAX_ERRORS and one.state == "open"}
     gaps = [skip for skip in skipped if skip.gap and skip.path not in broken]
     missing = [skip for skip in gaps if NOT_INSTALLED in skip.why]
     shallow = [skip for skip in gaps if TEXT_ONLY in skip.why or NOTHING_READ in skip.why]

@@ -5,6 +5,18 @@ BASH = "#!/bin/bash\n"
 # code → (bad, good); without a first line of their own they are for bash
 _SCRIPTS = {
     "SC1017": ("#!/bin/bash\r\necho hi\r\n", "echo hi\n"),
+    "SC1020": ('[ "$1" = "a"] && echo x\n', '[ "$1" = "a" ] && echo x\n'),
+    "SC1035": ('["$1" = a ] && echo x\n', '[ "$1" = a ] && echo x\n'),
+    "SC1046": ("if true; then\n  echo x\n", "if true; then\n  echo x\nfi\n"),
+    "SC1050": ("if true\n  echo x\nfi\n", "if true; then\n  echo x\nfi\n"),
+    "SC1054": ("{echo x; }\n", "{ echo x; }\n"),
+    "SC1056": ("f() {\n  echo x\n", "f() {\n  echo x\n}\n"),
+    "SC1058": ("while true; echo x; done\n", "while true; do echo x; done\n"),
+    "SC1061": ("while true; do\n  echo x\n", "while true; do\n  echo x\ndone\n"),
+    "SC1069": ('if[ "$1" = a ]; then echo x; fi\n', 'if [ "$1" = a ]; then echo x; fi\n'),
+    "SC1073": ("a=(2)\necho $(({a[0]} - 1))\n", "a=(2)\necho $((${a[0]} - 1))\n"),
+    "SC1080": ('[ "$1" = a\n-a "$2" = b ]\n', '[ "$1" = a \\\n-a "$2" = b ]\n'),
+    "SC1140": ('if [ "$1" = a ] b; then echo x; fi\n', 'if [ "$1" = a ]; then echo x; fi\n'),
     "SC1037": ('echo "$10"\n', 'echo "${10}"\n'),
     "SC1087": ('a=(1 2)\necho "$a[0]"\n', 'a=(1 2)\necho "${a[0]}"\n'),
     "SC1097": ('x==5\necho "$x"\n', 'x=5\necho "$x"\n'),
