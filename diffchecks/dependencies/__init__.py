@@ -30,7 +30,7 @@ from diffchecks.jobs import ChangedFile, DependenciesJob
 
 _RELEASE = re.compile(r"[@#](?:v|release-|version-)?\d+\.\d[\w.+-]*(?=[#&\s]|$)")
 _COMMIT = re.compile(r"[@#=][0-9a-f]{40}\b")
-_CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d|\d\s*[\])]$")
+_CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d|\d\s*[\])]$|^(?:catalog|workspace):")
 
 
 def run(job: DependenciesJob) -> CheckReply:
@@ -172,7 +172,8 @@ def _judge_versions(dependency: Dependency, before: Dependency | None) -> Iterat
 
 
 def _has_ceiling(dependency: Dependency) -> bool:
-    return _CEILING.search(dependency.spec) is not None
+    managed = ":" in dependency.name and not dependency.spec  # Maven takes it from another file
+    return managed or _CEILING.search(dependency.spec) is not None
 
 
 def _floats(source: str) -> bool:

@@ -191,7 +191,7 @@ def _judge_content(entry: LockEntry, older: Sequence[LockEntry], known: Known) -
     if not entry.digests and (is_new or is_lost):
         lost = "has no digest now, and had one in base" if before else "has no digest"
         yield "lock-unverified", name, f"{name} {version} {lost}"
-    if entry.script and not any(one.script for one in older):
+    if entry.script and not (before.intersection(entry.digests) or any(o.script for o in older)):
         yield "lock-script", name, f"Installing {name} {version} runs a script of it"
 
 

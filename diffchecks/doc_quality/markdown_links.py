@@ -11,8 +11,8 @@ from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, check_files
 from diffchecks.jobs import SideJob
 from diffchecks.safe_paths import SafeDirectory
 
-# Site generators omit the page's own extension.
-_ENDINGS = ("", ".md", ".markdown", ".mdx")
+# Site generators omit the page's own extension, or make .html of it.
+_ENDINGS = ("", ".html", ".md", ".markdown", ".mdx", ".rst", ".adoc", ".ipynb")
 _TITLE = re.compile(r"[^\w\- ]")
 _ID = re.compile(r"""(?:id|name)=["']([^"']+)["']""")
 # Attributes after a heading or block, as MkDocs, Kramdown and Pandoc read them.
@@ -81,13 +81,12 @@ def _judge(
         if parts.scheme or parts.netloc or target.startswith(("/", "{", "<")):
             continue
         path = unquote(parts.path)
-        place = posixpath.normpath(posixpath.join(posixpath.dirname(source.path), path))
-        if place.startswith("../") or place == "..":
-            continue  # outside of the repository: a code host's own pages
+        page = posixpath.join(posixpath.dirname(source.path), path.removesuffix(".html"))
+        place = posixpath.normpath(page)
+        if place.startswith("../") or place == ".." or _is_label(source.path, path, files):
+            continue  # a label, or outside of the repository: a code host's own pages
         if not path:
             place = source.path
-        elif _is_label(source.path, path, files):
-            continue
         place = next((page for end in _ENDINGS if (page := place + end) in files), place)
         if place not in files and place not in directories and place != ".":
             yield RawFinding(
@@ -99,7 +98,7 @@ def _judge(
 
 def _is_label(page: str, path: str, files: frozenset[str]) -> bool:
     """Whether a target may be a label that Sphinx resolves."""
-    if "." in path or "/" in path:
+    if not path or "." in path or "/" in path:
         return False
     return any(f"{directory}/conf.py" in files for directory in _above(page)) or "conf.py" in files
 

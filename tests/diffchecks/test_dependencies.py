@@ -46,6 +46,8 @@ PAIRS = [
     ("loosened", "requirements.txt", "a==1.2\n", "a>=1.2\n", "a==1.3\n"),
     ("loosened", "pyproject.toml", PROJECT.format('"a>=1,<2"'), PROJECT.format('"a>=1"'), PROJECT.format('"a>=1,<3"')),
     ("loosened", "package.json", PACKAGE.format("", '"a": "^1.2.0"'), PACKAGE.format("", '"a": "*"'), PACKAGE.format("", '"a": "^2.0.0"')),
+    ("loosened", "package.json", PACKAGE.format("", '"a": "^1.2.0"'), PACKAGE.format("", '"a": "latest"'), PACKAGE.format("", '"a": "catalog:"')),
+    ("loosened", "pom.xml", POM.format("1", MAVEN.format("a", "[1,2]"), ""), POM.format("1", MAVEN.format("a", "[1,)"), ""), POM.format("1", MAVEN.format("a", "").replace("<version></version>", ""), "")),
     ("loosened", "Cargo.toml", CARGO.format('a = "1.2"'), CARGO.format('a = "*"'), CARGO.format('a = "1.3"')),
     ("loosened", "main.tf", TERRAFORM.format("a = {", "~> 5.1"), TERRAFORM.format("a = {", ">= 5.1"), TERRAFORM.format("a = {", "~> 5.2")),
     ("loosened", "main.tofu", TERRAFORM.format('module "a" {', "5.1.0"), TERRAFORM.format('module "a" {', "> 5"), TERRAFORM.format('module "a" {', "= 5.2.0")),

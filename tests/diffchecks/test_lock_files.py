@@ -232,6 +232,8 @@ def test_a_new_install_script_is_reported_once_and_an_old_one_never(tmp_path: Pa
     )
     assert codes(tmp_path / "1", "package-lock.json", was, now) == ["lock-script"]
     assert codes(tmp_path / "2", "package-lock.json", now, now.replace("1.0.1", "1.0.2")) == []
+    told_now = now.replace("1.0.1", "1.0.0")  # by a newer tool, of the same bytes
+    assert codes(tmp_path / "3", "package-lock.json", was, told_now) == []
 
 
 def test_a_host_that_base_used_is_the_teams_own_mirror(tmp_path: Path) -> None:

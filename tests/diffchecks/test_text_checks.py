@@ -272,6 +272,10 @@ def test_a_link_may_leave_out_the_ending_of_a_page(tmp_path: Path) -> None:
         )
         == []
     )
+    made = "# T\n[x](guide/b.html) [y](a.html#t)\n"  # Sphinx, VuePress, Jekyll, MkDocs
+    assert codes(look(markdown_links, tmp_path, page, made, tree=tree)) == []
+    gone = look(markdown_links, tmp_path, page, "# T\n[x](c.html) [y](a.html#gone)\n", tree=tree)
+    assert codes(gone) == ["missing-anchor", "missing-target"]
     found = look(markdown_links, tmp_path, page, "# T\n[x](./guide/c) [y](./a#gone)\n", tree=tree)
     assert codes(found) == ["missing-anchor", "missing-target"]
 

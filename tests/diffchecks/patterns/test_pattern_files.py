@@ -124,7 +124,7 @@ def test_what_stands_beside_a_line_that_does_not_parse_is_found(tmp_path: Path) 
         ("a.ts", "export type X<out T, in S extends T> = Y<T, S>;"),
         ("a.ts", 'export type * from "./a";'),
         ("a.ts", "class A { static accessor b = 1; }"),
-        ("a.ts", "interface A<\n  /** a */\n  out B extends C = C,\n> {}"),
+        ("a.ts", "interface A</** a */ out B extends C = C> {}"),
         ("a.js", 'import defer * as a from "./a";'),
         ("a.js", "const a = `b\0`;"),
     ],
