@@ -69,7 +69,7 @@ def run(job: ExecutedFilesJob) -> CheckReply:
         named = [path for token in sorted(tokens) for path in by_token[token]]
         left = [path for path in named if path not in gaps and path != program]
         for path, language, line in _executions(program, text, left):
-            if language not in {"sh", "mk"} or not _only_sets_variables(wanted[path]):
+            if not _does_nothing(language, wanted[path], text):
                 why = f"{program}:{line} runs it as {names[language]}, but it is named like a text"
                 gaps.setdefault(path, why)
         for ending, language, line in _globs(text):
@@ -181,8 +181,10 @@ def _later(language: str, path: str, line: str, lines: list[str]) -> str:
     return ""
 
 
-def _only_sets_variables(data: bytes) -> bool:
-    """Whether a file that a shell or make reads does nothing but set variables, to constants."""
+def _does_nothing(language: str, data: bytes, program: str) -> bool:
+    """Whether a file only sets variables, to constants, for a shell or make, or PHP prints it."""
+    if language not in {"sh", "mk"}:
+        return language == "php" and b"<?" not in data and "eval" not in program
     text = decode_text(data)
     sets = all(map(_PATTERNS["setting"].fullmatch, text.split("\n")))
     return sets and _PATTERNS["substitution"].search(text) is None

@@ -25,7 +25,7 @@ def look(root: Path, files: dict[str, str], changed: list[str] | None = None) ->
     return run_check(executed_files.run, job)
 
 
-@pytest.mark.parametrize("first", ["<?php", "#!/bin/sh"])
+@pytest.mark.parametrize("first", ["<?php", "#!/bin/sh\n<?php"])
 def test_a_text_is_no_program_for_its_first_line(tmp_path: Path, first: str) -> None:
     reply = look(tmp_path, {"a.php": "<?php include 'x.txt';\n", "x.txt": f"{first}\n"})
     assert list(reply.gaps) == ["x.txt"]
@@ -44,6 +44,7 @@ def test_a_text_is_no_program_for_its_first_line(tmp_path: Path, first: str) -> 
         ("a.mjs", "new Worker('./x.dat')", "x.dat", "JavaScript"),
         ("a.js", "vm.runInThisContext(fs.readFileSync('x.txt', 'utf8'))", "x.txt", "JavaScript"),
         ("a.php", "<?php include 'x.txt';", "x.txt", "PHP"),
+        ("a.php", "<?php eval(file_get_contents('x.txt'));", "x.txt", "PHP"),
         ("a.rb", "load './x.txt'", "x.txt", "Ruby"),
         ("a.rb", "path = 'x.yml'\nif load path", "x.yml", "Ruby"),
         ("a.rb", "path = 'x.yml'\nKernel::load(path)", "x.yml", "Ruby"),
@@ -65,7 +66,8 @@ def test_a_text_is_no_program_for_its_first_line(tmp_path: Path, first: str) -> 
 def test_a_text_that_is_run_is_a_gap(
     tmp_path: Path, program: str, line: str, path: str, language: str
 ) -> None:
-    reply = look(tmp_path, {program: f"{line}\n", path: CODE})
+    code = f"<?php\n{CODE}" if " include " in line or "require $" in line else CODE
+    reply = look(tmp_path, {program: f"{line}\n", path: code})
     assert list(reply.gaps) == [path]
     assert f"{program}:1 runs it as {language}" in reply.gaps[path]
 
@@ -84,6 +86,7 @@ def test_a_text_that_is_run_is_a_gap(
         ("a.js", "fs.readFileSync('x.txt')", "x.txt", CODE),
         ("a.c", '#include "x.inc"', "x.inc", "{1, 2}"),
         ("a.php", "<?php echo $dir . '/x.txt';", "x.txt", CODE),
+        ("a.php", "<?php include 'x.html';", "x.html", "<p>PHP prints it</p>\n"),
         ("a.php", "<?php $f = 'x.txt';\n$this->note('must not include ', $f);", "x.txt", CODE),
         ("a.rb", "text = File.read('x.yml')\na = YAML::load(ERB.new(text).result)", "x.yml", CODE),
         ("a.rb", "path = 'x.yml'\nit 'does not load the path' do\nend", "x.yml", CODE),
