@@ -38,11 +38,8 @@ def _links(source: Source) -> Iterator[tuple[str, int]]:
 
 
 def _line(source: Source, target: str, first: int, last: int) -> int:
-    plain = unquote(target)
-    for number in range(first, min(last, len(source.lines))):
-        if target in source.lines[number] or plain in source.lines[number]:
-            return number + 1
-    return first + 1
+    plain, lines = unquote(target), enumerate(source.lines[first:last], first + 1)
+    return next((n for n, line in lines if target in line or plain in line), first + 1)
 
 
 def make_slug(title: str) -> str:

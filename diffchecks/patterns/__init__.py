@@ -90,8 +90,7 @@ class Program:
 
 def run(job: PatternsJob) -> CheckReply:
     """Search for patterns."""
-    (reply,) = run_for_all(SharedPatternsJob(**{**asdict(job), "codes": [job.codes]}))
-    return reply
+    return run_for_all(SharedPatternsJob(**{**asdict(job), "codes": [job.codes]}))[0]
 
 
 def run_for_all(job: SharedPatternsJob) -> list[CheckReply]:
@@ -235,6 +234,9 @@ def find_matches(
                 seen.add(place)
                 yield finding
     unread = unread_lines([whole for _, (whole, _) in program.readings])
+    for group in _PATTERNS["conflict"].finditer(source.text):  # which is a finding
+        first = source.text.count("\n", 0, group.start())
+        unread -= {*range(first, first + group[0].count("\n") + 1)}
     # If another tool reads the language, that tool reports parse errors.
     enough = language.prefilter or len(unread) * 4 <= len(source.lines)
     if unread and not (language.tolerant and enough):

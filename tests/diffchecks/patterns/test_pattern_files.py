@@ -113,6 +113,15 @@ def test_what_stands_beside_a_line_that_does_not_parse_is_found(tmp_path: Path) 
     assert [(raw.code, raw.line) for raw in reply.findings] == [("ruby-eval-value", 2)]
 
 
+def test_lines_of_a_committed_conflict_are_no_gap_beside_its_finding(tmp_path: Path) -> None:
+    group = "<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> b\n"
+    texts = {"a.rb": f"{group}y = 3\n{group}", "b.rb": f"{group}z = = 1\n", "c.rb": group[:25]}
+    assert look(tmp_path, texts).gaps == {
+        "b.rb": "its grammar cannot parse line 6",
+        "c.rb": "its grammar cannot parse lines 1, 3",
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
