@@ -56,6 +56,10 @@ PARTS = {
         "  def put_file\n    system '-S'\n  end\nend\n"
     ),
     "send.js": "function sum(rows) {\n  const value = rows.pop();\n  log();\n  send(value);\n}\n",
+    "net.c": (
+        "static void drop(int fd)\n{\n\tif (fd) {\n\t\tCHECK(query(fd));\n\t\trelease(table[fd]);\n\t}\n}\n\n"
+        "static void stop(int fd)\n{\n\tclose(fd);\n}\n"
+    ),
     "web.yaml": "limits:\n  # seconds\n  timeout: 3\n  retries: 4\n",
     "load.py": "use(settings['retries'])\nclose()\npages()\nself.name = name\n",
 }  # fmt: skip
@@ -68,6 +72,7 @@ CONNECTED = {
     "a callback in what it calls": ("app.ts", 3, "confirmed", ("app.ts", "drop(one);")),
     "a condition of several lines": ("app.ts", 18, "confirmed", ("load.py", "close()")),
     "a variable of its function, whatever its name": ("send.js", 4, "confirmed", ("send.js", "const value = rows.pop();")),
+    "one with a short name": ("net.c", 5, "confirmed", ("net.c", "CHECK(query(fd));")),
     "a decorator": ("web.py", 1, "confirmed", ("load.py", "pages()")),
     "the condition of a line that names nothing": ("web.py", 9, "confirmed", ("web.py", "if self.data:")),
     "settings beside it": ("web.yaml", 3, "confirmed", ("load.py", "settings['retries']")),
@@ -76,6 +81,7 @@ CONNECTED = {
 TRIVIAL = {
     "err, ctx and data": ("store.go", 7, ("api.go", "use(data, err, ctx, key)")),
     "nil and err": ("store.go", 13, ("api.go", "return nil, err")),
+    "fd of another function": ("net.c", 5, ("net.c", "close(fd);")),
     "key": ("store.go", 11, ("api.go", "use(data, err, ctx, key)")),
     "self and name": ("web.py", 10, ("load.py", "self.name = name")),
     "None": ("web.py", 9, ("load.py", "self.name = name")),

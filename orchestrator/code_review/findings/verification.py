@@ -49,6 +49,7 @@ MAX_CALLS = 200
 _PROSE = re.compile(r"(?i)(?!.*(?:requirements|constraints|cmakelists)).*\.(?:md|rst|txt|adoc)")
 _COMMENT = re.compile(r"(?:^|(?<=\s))(?:#(?!\[|\w)|//|--\s|/\*|\*\s|<!--).*", re.MULTILINE)
 _NAME = re.compile(r"[^\W\d][\w$]{2,}")
+_LOCAL = re.compile(r"[^\W\d][\w$]+")  # also ``fd``, which is another in another function
 _CALLED = re.compile(rf"({_NAME.pattern})\s*\(")
 _TABLE = read_table(__file__, "common_names.yaml")
 _TOKEN, _LEAVES = re.compile(_TABLE["token"]), frozenset(_TABLE["leaves"].split())
@@ -109,7 +110,7 @@ class _Place(Struct, frozen=True):
         same = quoted.is_in(self.block)  # there a variable with a common name is the same one
         called = quoted.function in self.own.around and not same
         shared = quoted.names & self.names or quoted.within & self.own.names
-        local = same and _words(quoted.text) & _words(self.own.text)
+        local = same and _words(quoted.text, _LOCAL) & _words(self.own.text, _LOCAL)
         return bool(not self.is_prose(quoted) and (local or (quoted.names and (called or shared))))
 
     def is_prose(self, quoted: _Code) -> bool:
@@ -402,8 +403,8 @@ async def _locate(
     return f"its quotation {quoted.quote[:SHOWN]!r} is not in {quoted.file}{' of base' * in_base}"
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_NAME.findall(text)) - _WORDS
+def _words(text: str, name: re.Pattern[str] = _NAME) -> frozenset[str]:
+    return frozenset(name.findall(text)) - _WORDS
 
 
 def telling_names(text: str) -> frozenset[str]:
