@@ -8,10 +8,10 @@ from orchestrator.code_review.agents.names_across_files import MAX_DEFINITION, d
 from tests.review.push_kit import Branch
 
 BASE = {
-    "lib.py": "def fetch_job(queue_name):\n    return store.read_all(queue_name)\n\n\nOLD_LIMIT = 3\n\n\ndef keep_me():\n    pass\n",
+    "lib.py": "# noqa: keep_me_not\ndef fetch_job(queue_name):\n    return store.read_all(queue_name)\n\n\nOLD_LIMIT = 3\n\n\ndef keep_me():\n    pass\n",
     "web.js": "export function loadUser(id) {\n  return id;\n}\n",
     "caller.py": "import lib\n\nlib.fetch_job(queue_name=1)\nlib.fetch_job(2)\nlib.keep_me()\nother.read_all()\n",
-    "docs/guide.md": "Call `fetch_job(queue_name=...)`; OLD_LIMIT applies.\n",
+    "docs/guide.md": "Call `fetch_job(queue_name=...)`; OLD_LIMIT applies, and keep_me_not.\n",
     "tests/test_lib.py": "import lib\n\n\ndef test_it():\n    assert lib.fetch_job(1) == 1\n",
     "page.js": 'import { loadUser } from "./web.js";\nloadUser(1);\n',
     "logo.bin": "\0OLD_LIMIT",
@@ -79,6 +79,16 @@ async def test_changed_functions_are_shown_whole_and_others_are_not(tmp_path: Pa
         ("open", "int open(void)"),
         ("close", "void File::close(int how) {"),
         ("Item", "export default abstract class Item extends Base {"),
+        (
+            "Runnable",
+            "public actual inline fun Runnable(crossinline block: () -> Unit): Runnable =",
+        ),
+        ("Runnable", "public actual fun interface Runnable {"),
+        ("Color", "enum class Color { RED }"),
+        ("port_range", "struct port_range {"),
+        ("port_alloc", "struct port_range *port_alloc(int count)"),
+        ("", "\tstruct port_range *port_range;"),
+        ("", "\tconst struct port_range ports = {0};"),
         ("", "    # the class that holds it"),
         ("", "    if (ready) {"),
         ("", "  } else if (load(x)) {"),

@@ -37,9 +37,7 @@ MAX_DEFINITION = 400
 TELLING = re.compile(r"\b(?:[A-Za-z][A-Za-z0-9]*_\w+|[A-Za-z]+[a-z0-9][A-Z]\w+)\b", re.ASCII)
 """snake_case or CamelCase: a plain word may mean something else elsewhere."""
 
-_CALL = re.compile(r"\.\w+(?=\()", re.ASCII)
-"""Of another object: the change does not define what it calls."""
-
+_OTHERS = re.compile(_TABLE["others"], re.ASCII)
 _NAME = re.compile(rb"[A-Za-z_]\w+")
 
 
@@ -86,7 +84,7 @@ async def _removed_names(
     for path, part in diffs.items():
         if kind_of(path) == "code" and not workspace.left_out(workspace.files[path]):
             for text in (line.text for line in part.hunk_lines if line.sign == "-"):
-                named.update(dict.fromkeys(TELLING.findall(_CALL.sub("", text))))
+                named.update(dict.fromkeys(TELLING.findall(_OTHERS.sub("", text))))
                 defined.update(defined_in(text))
     blobs = {file.new_blob: file.path for file in workspace.change.files if file.new_blob}
     still = set[str]()
