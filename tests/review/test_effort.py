@@ -71,12 +71,15 @@ CASES: dict[str, tuple[str, list[str], Files, Files]] = {
     ),
     "prose, a form for issues, and a new function": (
         "trivial",
-        ["5 changed lines"],
+        ["11 changed lines"],
         {},
         {
             "README.md": "# The shop\n",
             ".github/ISSUE_TEMPLATE/bug.md": "What?\n",
-            "shop/more.py": "def more(x):\n    return x\n",
+            "shop/more.py": (
+                '"""More.\n\nIt has the permissions of\nthe caller.\n"""\n# No password\n'
+                "def more(deserializer):\n    return deserializer\n"
+            ),
         },
     ),
     "forty lines": (

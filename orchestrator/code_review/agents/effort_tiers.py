@@ -44,8 +44,9 @@ FIRST_GUIDANCE = "REVIEW.md"
 NOT_FOR_TRIVIAL = "a trivial change is shown only what concerns its files"
 
 _MOVES = {"renamed", "mode", "type"}
-_PUBLIC = re.compile(read_table(__file__, "defining.yaml")["public"])
-"""A line by which a public name appears, changes or goes."""
+_LINES: Mapping[str, str] = read_table(__file__, "defining.yaml")
+_PUBLIC, _PROSE = re.compile(_LINES["public"]), re.compile(_LINES["prose"])
+"""Lines by which a public name appears, changes or goes, and comments."""
 
 Diffs = Mapping[str, NumberedFileDiff]
 Signal = tuple[Tier, str]
@@ -84,7 +85,7 @@ async def _signals(
     files = workspace.change.files
     read = [file for file in files if not workspace.left_out(file)]
     code = [line for path, part in diffs.items() if kind_of(path) == "code"
-            for line in changed_lines(part)]  # fmt: skip
+            for line in changed_lines(part) if not _PROSE.fullmatch(line[1])]  # fmt: skip
     measured: dict[Measure, int] = {
         "lines": _lines(read),
         "tokens": tokens,
