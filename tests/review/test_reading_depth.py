@@ -120,7 +120,13 @@ async def test_a_program_that_is_emptied_is_a_gap_and_one_that_is_deleted_is_non
 ) -> None:
     program = "PERFORM CHECK-LIMIT.\nSTOP RUN.\n"
     base = {"pay.cob": program, "paid.cob": f"{program}STOP RUN.\n"}
-    head = {"pay.cob": "", "paid.cob": None, "app.py": "X = 1\n", "docker/Dockerfile.j2": DOCKER}
+    head = {
+        "pay.cob": "",
+        "paid.cob": None,
+        "blank.cob": "\n",
+        "app.py": "X = 1\n",
+        "docker/Dockerfile.j2": DOCKER,
+    }
     verdict = await review(change(tmp_path, base, head))
     assert list(gaps(verdict)) == ["pay.cob"]
 

@@ -229,5 +229,5 @@ def _kind(file: ChangedFile, languages: LanguagesFile) -> str:
 
 
 def _is_empty(file: ChangedFile) -> bool:
-    """Whether a text file is empty on both sides."""
-    return not (file.size or file.added or file.removed)
+    """Whether a text file is empty on both sides; a lone line end is no program either."""
+    return file.size <= 1 and not file.removed
