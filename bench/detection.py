@@ -214,9 +214,7 @@ def record(name: str, played: str, folder: Path, effort: str) -> None:
 
 
 def _as_line(reply: Path) -> Json:
-    if reply.suffix == ".json":
-        return json.loads(reply.read_text())  # type: ignore[no-any-return]
-    read = read_reply(reply.read_text(), False, reply.name.partition("-")[0])
+    read = read_reply(reply.read_text(), reply.suffix == ".json", reply.name.partition("-")[0])
     assert isinstance(read, Response)
     calls = [{"name": one.name, "arguments": one.arguments} for one in read.blocks if isinstance(one, ToolCall)]  # fmt: skip
     if calls:
