@@ -61,8 +61,8 @@ def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFindin
         what = "Tag characters hide text in this line"
         yield RawFinding("tag-characters", path, number, what)
     if code and (found := _PATTERNS["invisible"].search(line)):
-        what = f"Invisible character: {_shown(found)}"
-        yield RawFinding("invisible", path, number, what)
+        word = next(part for part in re.split("[ \t]+", line) if found[0] in part)
+        yield RawFinding("invisible", path, number, f"{_shown(found)} is invisible", key=word)
     if code:
         for word in _PATTERNS["word"].findall(line):
             if not word.isascii() and (other := _mixed(word)):

@@ -169,19 +169,19 @@ def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
     place, markup = (rule.id, raw.path, raw.scope or ""), 79 in rule.cwe
     if raw.confidence < 1 and raw.scope:
         return "message", *place, raw.message
+    inserted = _PATTERNS["inserted"].findall
+    code = _PATTERNS["text"].sub(lambda text: " ".join(inserted(text[0])), raw.key or "")
     says, _, value = raw.message.partition(": ")
     if value and not markup:
         # What is read of one object, and its text, is one value; other data of a request is not.
-        value, code = (_PATTERNS["as_text"].sub("", text) for text in (value, raw.key or ""))
-        value = _PATTERNS["attribute"].sub(r"\1.", value)
-        # A second value is new, and a value without the call that was around it.
-        joined, calls = (len(_PATTERNS[name].findall(code)) for name in ("joins", "calls"))
-        return "value", *place, says, value, f"{max(1, joined)} {calls} {raw.from_request}"
-    if markup:
-        inserted = _PATTERNS["inserted"].findall
-        values = _PATTERNS["text"].sub(lambda text: "".join(inserted(text[0])), raw.key or "")
-        return "values", *place, values
-    return identity(finding)
+        value, code = (_PATTERNS["as_text"].sub("", text) for text in (value, code))
+        value, code = (_PATTERNS["attribute"].sub(r"\1.", text) for text in (value, code))
+        # Of several values, the message names one. A call that is gone may have made it safe.
+        parts = sorted(_PATTERNS["parts"].findall(code))
+        several = sum(not part.endswith("(") for part in parts) > 1
+        told = parts if several else len(_PATTERNS["calls"].findall(code))
+        return "value", *place, says, value, f"{told} {raw.from_request}"
+    return ("values", *place, code) if markup else identity(finding)
 
 
 def unmatched(

@@ -22,7 +22,7 @@ from diffchecks.taint.call_frames import Activation, EvaluatedCall
 from diffchecks.taint.module_index import Bound, Class, Function, Module, Namespace
 
 _MAX_REF = 160
-_OBJECT = vocabulary("program_parameter")  # no text, as a parameter of this name
+_OBJECT = vocabulary("held_object")
 _AT = "at "
 
 

@@ -92,8 +92,42 @@ ROUTE = 'fun route() {{\n  val name = call.parameters["name"]\n  {}\n}}\n'
 
 NUMBER = "<?php\nfunction f({} $id) {{\n  $sql = 'select a from t';\n  $sql .= ' where id = ' . {};\n}}\n"
 
+BY_TABLE = "package a\n\nfunc f(db *sql.DB, tab, id, name string) {{\n\t{}\n}}\n"
+SELECT = 'db.Query("SELECT a FROM " + {} + " WHERE {} = " + id)'
+BY_ID = 'sub f {{\n  my ($dbh, $id, $name) = @_;\n  $dbh->do("DELETE FROM t WHERE {}");\n}}\n'
+
 # What both have in base, the everyday code, the twin, and the rule that finds it.
 TWINS: dict[str, tuple[Files, Files, Files, str]] = {
+    "the statement of base whose other value comes from elsewhere": (
+        {"a.go": BY_TABLE.format(SELECT.format("tab", "b"))},
+        {"a.go": BY_TABLE.format("r, err := " + SELECT.format("tab", "c"))},
+        {"a.go": BY_TABLE.format(SELECT.format("name", "b"))},
+        "security.sql-built",
+    ),
+    "the statement of base with one more value in its text": (
+        {"a.pl": BY_ID.format("b = '$id'")},
+        {"a.pl": BY_ID.format("c = '$id' -- this one")},
+        {"a.pl": BY_ID.format("b = '$id' or c = '$name'")},
+        "security.sql-built",
+    ),
+    "the command of base with a text in place of a number": (
+        {"a.js": RUN.format("user.id")},
+        {"a.js": RUN.format("user.id.toString()")},
+        {"a.js": RUN.format("user.bio")},
+        "security.command-built",
+    ),
+    "the mark before a file, and one within a name": (
+        {"a.js": "\ufeffconst a = 1;\nif (admin) go();\n"},
+        {"a.js": "\ufeffconst a = 2;\nif (admin) go();\n"},
+        {"a.js": "const a = 1;\nif (ad\ufeffmin) go();\n"},
+        "security.invisible-text",
+    ),
+    "a text with the name of a clause that a parameter holds": (
+        {},
+        {"a.py": "def f(cur, held):\n    cur.execute('select a from t where b = ' + held.db)\n"},
+        {"a.py": "def f(cur, held):\n    cur.execute('select a from t where b = ' + held.query)\n"},
+        "security.sql-from-parameter",
+    ),
     "the path of base in a longer call": (
         {"a.kt": ROUTE.format("call.send(File(root, File(name).name))")},
         {"a.kt": ROUTE.format("call.send(File(root, File(name).name), 1)")},
