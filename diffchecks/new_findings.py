@@ -79,17 +79,16 @@ def find_new(
     """
     added = {file.path: frozenset(file.added) for file in files}
 
-    def unchanged_lines_first(finding: RuledFinding) -> tuple[bool, str, int]:
-        raw = finding[1]
-        return raw.line in added.get(raw.path, ()), raw.path, raw.line
+    def unchanged_lines_first(finding: RuledFinding) -> tuple[bool, bool, str, int]:
+        raw = finding[1]  # what has no message is for comparison only
+        return raw.message != "", raw.line in added.get(raw.path, ()), raw.path, raw.line
 
-    # What has no message is for comparison only.
-    new, rest = [finding for finding in head if finding[1].message], list(base)
+    new, rest = list(head), list(base)
     keys: list[Key] = [lambda one: (one[1].path, *identity(one)), identity, _text_identity]
     for key in keys:
         new, rest = unmatched(rest, sorted(new, key=unchanged_lines_first), key)
     known = {secret for finding in base for secret in _secrets(finding)}
-    new = [f for f in new if not known.issuperset(_secrets(f) or {""})]
+    new = [f for f in new if f[1].message and not known.issuperset(_secrets(f) or {""})]
     new = unmatched(rest, new, _message_identity)[0]
     unread = Counter(raw.code for _, raw in base if _is_about_file(raw))
     # Where several files of base did not parse, it is another language under the same name.

@@ -30,6 +30,7 @@ CI2 = ".github/workflows/0.yml"
 SHA = "8e5e7e5ab8b370d6c329ec480221332ada57f0ab"
 JOB = "on: push\n{1}\njobs:\n  {0}:\n    runs-on: x\n    steps: [{{uses: o/a@{2}}}]\n"
 POWER = "    permissions:\n      {}\n"
+READS = "  b:\n    runs-on: x\n    permissions:\n      contents: read\n    steps: [{run: make}]\n"
 OTHER = "  b:\n    runs-on: x\n    steps: [{run: make}]\n"
 REDIRECT = (
     "from urllib.parse import quote, urlencode\nfrom django.http import HttpResponseRedirect\n"
@@ -397,6 +398,12 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
             + OTHER
             + POWER.format("contents: write")
         },
+        "security.workflow-token-writes",
+    ),
+    "powers that a second job states beside those of the first": (
+        {CI: JOB.format("a", "", SHA) + READS},
+        {CI: JOB.format("a", "", SHA) + POWER.format("contents: write") + READS},
+        {CI: JOB.format("a", "", SHA) + READS.replace("read", "write")},
         "security.workflow-token-writes",
     ),
     "what is behind the last dot of a name": (
