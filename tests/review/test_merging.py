@@ -295,6 +295,11 @@ def test_two_agents_that_quote_the_same_lines_and_tell_different_things_mean_two
     assert len(merged(one, other)) == count
 
 
+def test_the_weakness_that_one_of_two_names_is_the_finding_s() -> None:
+    qa, security = agent("qa", cwe=(), confidence=0.9), agent("security", cwe=(89,))
+    assert [(one.category, one.cwe) for one in merged(security, qa)] == [("qa", (89,))]
+
+
 @pytest.mark.parametrize(("start", "count"), [(6, 1), (7, 2)])
 def test_what_two_agents_tell_alike_of_shared_lines_is_one_defect_whatever_they_quote_and_call_it(
     start: int, count: int

@@ -47,6 +47,11 @@ SHOP = (
     "\n\n"
     "def other():\n"
     "    return 1\n"
+    "\n\n"
+    "def unsafe(query):\n"
+    '    """Whatever query run gets, evaluate\n'
+    "    only sees what is escaped.\n"
+    '    """\n'
 )
 HEAD = {
     "shop.py": SHOP, "notes.md": "handler escapes each query before evaluate\n",
@@ -145,6 +150,7 @@ NO_WISH = "is not 3 words of author_says, or of lines that the change adds to a 
 WEIGHED = "what {} says has to be weighed, whoever wants it or thinks it small"
 OLD_TEST = {"file": "tests/test_old.py", "quote": "assert run(query) == 0"}
 NEW_TEST = {"file": "tests/test_new.py", "quote": "assert run(query) == 1"}
+SAID = {"file": "shop.py", "quote": '"""Whatever query run gets, evaluate\n    only sees'}
 PROOF = Proof(
     state="reproduced", claim="It runs.", path="tests/test_a.py", test="", command=(),
     exception="AssertionError", value="1",
@@ -164,6 +170,7 @@ ASKED = {
     "F11": replace(WANTED, id="F11", severity="high"),
     "F12": replace(WANTED, id="F12", cwe=(94,)),
     "F13": replace(PLACE, id="F13", proofs=(PROOF,)),
+    "F14": replace(WANTED, id="F14", reported_by=("qa", "security")),
 }
 ALONE = "quote what leads to it, or say in one_place why that is enough"
 GONE = "the change removes what the claim is about, so base does not have the defect"
@@ -239,6 +246,9 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         (verdict_on("F1", "minor", STOPS), WEIGHED.format("F1")),
         (verdict_on("F11", "minor", STOPS), WEIGHED.format("F11")),
         (verdict_on("F12", "minor", STOPS), WEIGHED.format("F12")),
+        (verdict_on("F14", "minor", STOPS), WEIGHED.format("F14")),
+        (verdict_on("F9", "minor", SAID), "its quotation of shop.py is a comment, which shows nothing"),
+        (verdict_on("F13", "refuted", SAID), "its quotation of shop.py is a comment, which shows nothing"),
         (verdict_on("F9", "minor", UNRELATED), "its quotations share no name with the claim's place; quote what stops it there"),
         (verdict_on("F9", "minor", UNRELATED, one_place="See."), "its quotations share no name with the claim's place; quote what stops it there"),
         (verdict_on("F9", "minor", ASKS), "texts about code say nothing about what it does; quote code"),

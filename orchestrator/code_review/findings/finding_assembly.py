@@ -117,6 +117,7 @@ def _shown(
         "detail": _detail(first, words),
         "start_column": first.start_column or None,
         "fix_suggestion": words.fix_suggestion or first.fix_suggestion,
+        "cwe": next((cwe for one in reports if (cwe := one.finding.cwe)), ()),
         "guideline": next((g for one in reports if (g := one.finding.guideline)), None),
         "runs": tuple(dict.fromkeys(run for one in reports for run in one.finding.runs)),
         "steps": next((steps for one in reports if (steps := one.finding.steps)), ()),
@@ -246,10 +247,7 @@ def _words(merged: MergedFinding, decides: MergedFinding, policy: VerdictPolicy)
     ]
     return max(
         agents,
-        key=lambda finding: (
-            weight(finding.severity, finding.confidence, policy),
-            finding.confidence,
-        ),
+        key=lambda one: (weight(one.severity, one.confidence, policy), one.confidence),
         default=merged.finding,
     )
 
@@ -263,14 +261,12 @@ def _detail(first: LocatedFinding, words: LocatedFinding) -> str:
 
 def _several(first: LocatedFinding, reports: list[FindingReport]) -> tuple[Reported, ...]:
     """Each reporter's own text, and its place if it is elsewhere, if there are several."""
-    if len(reports) == 1:
-        return ()
-    return tuple(_report_of(report, first) for report in reports)
+    return tuple(_report_of(report, first) for report in reports if len(reports) > 1)
 
 
 def _report_of(report: FindingReport, first: LocatedFinding) -> Reported:
     finding = report.finding
-    elsewhere = not overlaps(first, finding)
+    path, line = ("", 0) if overlaps(first, finding) else (finding.path, finding.start_line)
     return Reported(
         by=report.reporter,
         proved=report.from_analyzer,
@@ -278,7 +274,7 @@ def _report_of(report: FindingReport, first: LocatedFinding) -> Reported:
         confidence=finding.confidence,
         title=finding.title,
         detail=finding.detail,
-        path=finding.path if elsewhere else "",
-        start_line=finding.start_line if elsewhere else 0,
+        path=path,
+        start_line=line,
         reason=report.reason,
     )

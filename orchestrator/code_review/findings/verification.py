@@ -62,7 +62,7 @@ class _Code(Struct, frozen=True):
     """Lines of a file, and the names in them and around them.
 
     Attributes:
-        text: without comments.
+        text: without comments and docstrings.
         within: names of the functions, types and keys that they are in.
         function: the innermost function.
         around: names in it or, outside of functions, near them.
@@ -213,8 +213,8 @@ def _too_light(verdict: str, claim: Finding) -> list[str]:
     Authors of a hostile change can ask for any harm and make it look small, so severe claims and
     those of security stay. What a test shows may only be another harm than the claim's.
     """
-    grave = claim.category == "security" or claim.cwe or claim.severity in SEVERE
-    found = list[str]()
+    security = "security" in {claim.category, *claim.reported_by}  # so does one of its reports
+    grave, found = security or claim.cwe or claim.severity in SEVERE, list[str]()
     if grave and verdict in {"intended", "minor"}:
         found.append(f"what {claim.id} says has to be weighed, whoever wants it or thinks it small")
     if claim.is_tested and verdict not in {"confirmed", "refuted"}:
@@ -224,12 +224,11 @@ def _too_light(verdict: str, claim: Finding) -> list[str]:
 
 def _lacks(workspace: ReviewWorkspace, quoted: _Code, place: _Place, verdict: str) -> str:
     """Why a quotation shows nothing: no word of the change about itself makes a harm small."""
-    minor, what = verdict == "minor", ""
+    minor = verdict == "minor"
     added = changed_lines(workspace, "head", quoted.path) if quoted.side == "head" else frozenset()
-    if not quoted.text.strip() and (minor or not quoted.overlaps(place.own)):
-        what = "a comment"
-    elif minor and is_test(quoted.path) and added & {*range(quoted.first, quoted.last + 1)}:
-        what = "a test of the change"
+    comment = not quoted.text.strip() and (minor or not quoted.overlaps(place.own))
+    test = minor and is_test(quoted.path) and added & {*range(quoted.first, quoted.last + 1)}
+    what = "a comment" if comment else "a test of the change" if test else ""
     return f"its quotation of {quoted.path} is {what}, which shows nothing" if what else ""
 
 
@@ -375,11 +374,16 @@ async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
 
 def _code(side: SideName, path: str, lines: Sequence[str], first: int, last: int) -> _Code:
     """Lines of a file, with the names that connect them."""
+    from diffchecks.removed_controls.lost_wrapping import ChangedText  # noqa: PLC0415 - verifier only
+
     block = find_block(lines, first, last)
     within = (enclosing_names(lines, first) | {block.name}) - _COMMON
     around = telling_names("\n".join(lines[block.start - 1 : block.end]))
     text = "\n".join(lines[first - 1 : last])
-    names, text = telling_names(text), text if _PROSE.fullmatch(path) else _COMMENT.sub("", text)
+    names = telling_names(text)
+    if not _PROSE.fullmatch(path):
+        bare = ChangedText(path, [], [*lines], (), ()).code.head[first - 1 : last]
+        text = _COMMENT.sub("", "\n".join(bare))
     return _Code(side, path, first, last, names, within, block.name, around, text)
 
 
