@@ -238,18 +238,14 @@ def _is_gone(
         )
     if name.startswith("__") and name not in _RELIED_ON:
         return False
-    if obj.is_alias and obj.inherited and _definer_is_public(obj):
+    definer = getattr(obj, "final_target", obj).parent if obj.is_alias and obj.inherited else None
+    if definer is not None and definer.is_public:
         return False  # reported for the class that defines it
     if obj.is_attribute and name in old.parameters(f"{owner}.__init__"):
         # Else reported for the constructor.
         kept = name in new.parameters(f"{owner}.__init__")
         return kept and not tree.may_have(new.source, owner, name)
     return not tree.may_have(new.source, owner, name)
-
-
-def _definer_is_public(inherited: griffe.Object | griffe.Alias) -> bool:
-    definer = getattr(inherited, "final_target", inherited).parent
-    return definer is not None and definer.is_public
 
 
 def _property_change(symbol: str, before: ModuleApi, after: ModuleApi) -> IncompatibleChange | None:

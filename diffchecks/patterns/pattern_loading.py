@@ -196,7 +196,9 @@ def find_language(name: Any, documents: Mapping[str, Mapping[str, Any]]) -> str 
 def build_language(data: Mapping[str, Any]) -> PatternFile:
     """Build a language from a file's content."""
     language = convert(
-        {**read_yaml(DEFAULTS), **data, "patterns": ()}, PatternFile, dec_hook=_compile_expression
+        {**read_yaml(DEFAULTS), **data, "patterns": ()},
+        PatternFile,
+        dec_hook=lambda _, text: re.compile(text, re.DOTALL | re.VERBOSE),
     )
     return replace(language, patterns=build_patterns(data))
 
@@ -204,10 +206,6 @@ def build_language(data: Mapping[str, Any]) -> PatternFile:
 def build_patterns(data: Mapping[str, Any]) -> tuple[Pattern, ...]:
     """Build patterns from a file's content; raises as ``build_language``."""
     return tuple(map(_pattern, data["patterns"]))
-
-
-def _compile_expression(kind: type, text: Any) -> re.Pattern[str]:
-    return re.compile(text, re.DOTALL | re.VERBOSE)
 
 
 def _pattern(data: Mapping[str, Any]) -> Pattern:

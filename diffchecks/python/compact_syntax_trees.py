@@ -24,12 +24,8 @@ class _Copies(dict[type, Callable[[Any], Any]]):
     """The parser's class → function that copies its nodes; everything else is used as it is."""
 
     def __missing__(self, kind: type) -> Callable[[Any], Any]:
-        self[kind] = found = _itself
+        self[kind] = found = lambda value: value
         return found
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def _copier_of_fields(copies: _Copies) -> Callable[[Any], Any]:

@@ -62,14 +62,12 @@ def cyclomatic(function: FunctionNode) -> int:
         if isinstance(node, _BRANCHES):
             total += 1
         elif isinstance(node, ast.Match):
-            total += sum(not _catches_all(case) for case in node.cases)
+            total += sum(
+                case.guard is not None or getattr(case.pattern, "pattern", case) is not None
+                for case in node.cases  # of all but those that take anything
+            )
         waiting += ast.iter_child_nodes(node)
     return total
-
-
-def _catches_all(case: ast.match_case) -> bool:
-    pattern = case.pattern
-    return case.guard is None and isinstance(pattern, ast.MatchAs) and pattern.pattern is None
 
 
 def run(job: ComparisonJob) -> CheckReply:

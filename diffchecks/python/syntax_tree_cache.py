@@ -29,10 +29,6 @@ _MIXED = frozenset({"keys", "kw_defaults", "names"})
 """List fields whose items are not all nodes."""
 
 
-def _is_node(value: object) -> bool:
-    return isinstance(value, ast.AST)
-
-
 class _Children(dict[type[ast.AST], tuple[str, ...]]):
     """Node class → the fields that may contain other nodes."""
 
@@ -102,7 +98,9 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
         for name in _CHILDREN[type(each)]:
             value = getattr(each, name, None)
             if isinstance(value, list):
-                waiting += value if name not in _MIXED else filter(_is_node, value)
+                if name in _MIXED:
+                    value = [one for one in value if isinstance(one, ast.AST)]
+                waiting += value
             elif isinstance(value, ast.AST):
                 waiting.append(value)
 

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct, convert, field
 
+from diffchecks import shorten
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import (
     compile_expression,
@@ -91,14 +92,9 @@ def _replaced(before: str, after: str, suffix: str) -> tuple[UnsafeReplacement, 
             continue
         safe, unsafe = pair.safe.search(before), pair.unsafe.search(after)
         if safe and unsafe and len(pair.safe.findall(after)) < len(pair.safe.findall(before)):
-            old, new = (_quote(match.group()) for match in (safe, unsafe))
+            old, new = (f"`{shorten(' '.join(one[0].split()), SHOWN)}`" for one in (safe, unsafe))
             return pair, unsafe.start(), f"{new} in place of {old}: {pair.says}"
     return None
-
-
-def _quote(code: str) -> str:
-    code = " ".join(code.split())
-    return f"`{code}`" if len(code) <= SHOWN else f"`{code[:SHOWN]}...`"
 
 
 _PATTERNS = read_patterns("unsafe_replacements")

@@ -5,8 +5,6 @@ dialect. The delimiter of a quoted body (``$$``) is a token, and the body is tok
 rest.
 """
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
 from diffchecks.check_io import Gap
@@ -54,7 +52,7 @@ def read_tokens(text: str) -> list[Token]:
         elif kind == "text":
             end = _after_text(text, end - 1, line, escapes or found[0] in {"e'", "E'"})
         elif kind == "dollar":
-            bodies = _bodies(bodies, found[0])
+            bodies = bodies[:-1] if bodies[-1:] == [found[0]] else [*bodies, found[0]]
         if kind not in {"space", "comment"}:
             value = text[at:end]
             value = value.strip('"`[]') if kind == "name" else value
@@ -66,12 +64,6 @@ def read_tokens(text: str) -> list[Token]:
     if bodies:
         raise Gap(f"the quoted body {bodies[-1]} is not closed")
     return tokens
-
-
-def _bodies(bodies: Sequence[str], delimiter: str) -> list[str]:
-    if bodies and bodies[-1] == delimiter:
-        return list(bodies[:-1])
-    return [*bodies, delimiter]
 
 
 def _after_comment(text: str, at: int, line: int) -> int:

@@ -51,7 +51,8 @@ async def _notify(repo: Path | None, alerts: Sequence[Alert]) -> list[str]:
         new = [firing[alert] for alert in sorted(firing.keys() - before)]
         why = await _send_alerts(channel, new) if new else ""
         sent[name] = sorted(before | {alert.name for alert in new})
-        _write(folder, sent)
+        with SafeDirectory(folder) as root:
+            root.write(TOLD, json.dumps(sent, sort_keys=True).encode())
         if why:
             failed.append(f"the channel {name} was not notified (alert): {why}")
     return failed
@@ -78,8 +79,3 @@ def _read(folder: Path) -> dict[str, list[str]]:
     except (OSError, ValueError):
         return {}
     return {str(k): [str(v) for v in vs] for k, vs in found.items() if isinstance(vs, list)}
-
-
-def _write(folder: Path, sent: dict[str, list[str]]) -> None:
-    with SafeDirectory(folder) as root:
-        root.write(TOLD, json.dumps(sent, sort_keys=True).encode())
