@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from diffchecks import name_some
 from orchestrator import __version__
-from orchestrator.catalog.shared_literals import Outcome
+from orchestrator.catalog.shared_literals import OFFLINE, Outcome
 from orchestrator.code_review.agent_report_contracts import SpecialistReport, as_form
 from orchestrator.code_review.agents import escalation_stages
 from orchestrator.code_review.agents.guard_placement import rulings, without_secrets
@@ -290,7 +290,7 @@ def _usage(state: ReviewState) -> RunUsage:
     }
     return RunUsage(
         iterations=len(state.iterations),
-        model_calls=int(spent.turns),
+        model_calls=0 if state.runtime.model.name == OFFLINE else int(spent.turns),
         tool_calls=int(spent.tool_calls),
         **{name: sum(getattr(used, name) for used in usages) for name in _SUMMED},
         usd=spent.usd,

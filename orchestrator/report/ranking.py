@@ -92,7 +92,8 @@ UNREAD = "nobody read it for logic"
 
 def headline(verdict: Verdict) -> str:
     """What happened, in at most 80 columns: the outcome, and who read the change."""
-    return f"{describe_outcome(verdict)} {describe_readers(verdict)}"
+    apart = " ·" if verdict.status == "incomplete" and verdict.change.files else ""
+    return f"{describe_outcome(verdict)}{apart} {describe_readers(verdict)}"
 
 
 def describe_outcome(verdict: Verdict) -> str:

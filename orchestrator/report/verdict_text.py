@@ -66,11 +66,10 @@ def _width_of(head: str, names: Sequence[str]) -> int:
 def _render_usage(page: TextLayout, verdict: Verdict) -> list[str]:
     """Resources used, with their limits, and what ran."""
     usage = verdict.usage
-    calls = "model calls" if verdict.used_model else "playbook steps"
     parts = [
         f"time {format_duration(usage.seconds)}" + _format_limit(usage, "seconds", format_duration),
         f"iterations {usage.iterations}" + _format_limit(usage, "iterations"),
-        f"{calls} {usage.model_calls:,}",
+        *([f"model calls {usage.model_calls:,}"] if verdict.used_model else []),
         f"tool calls {usage.tool_calls:,}" + _format_limit(usage, "tool_calls"),
         *describe_cost(usage),
     ]

@@ -198,7 +198,7 @@ def test_how_a_review_went_is_printed_on_demand(capsys: pytest.CaptureFixture[st
         "Agents, checks and usage: diffcourt show r1\n"
     )
     assert deliver(result_args("--quiet", "--verbose"), Outputs([]), lambda *_: verdict()) == 0
-    assert "\nUsed     time 0 ms   iterations 0   playbook steps 0" in capsys.readouterr().out
+    assert "\nUsed     time 0 ms   iterations 0   tool calls 0" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         result_args("--full", "--verbose")
 

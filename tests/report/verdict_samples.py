@@ -101,7 +101,7 @@ def verdict(**changed: Any) -> Verdict:
                 number=1, score=0.95, new_findings=0, new_evidence=4, gaps=0, decision="done"
             ),
         ),
-        "usage": RunUsage(iterations=1, model_calls=9, tool_calls=21, seconds=2.34),
+        "usage": RunUsage(iterations=1, tool_calls=21, seconds=2.34),
         "provenance": Provenance(version="0.1.0", provider="offline", digests={}, analyzers={}),
     }
     return Verdict(**{**fields, **changed})

@@ -63,7 +63,7 @@ async def test_a_clean_change_is_a_few_lines_and_speaks_of_no_judge(tmp_path: Pa
     verdict = await review(change(tmp_path, {}, {"app.py": "X = 1\n"}))
     first, _, place, *rest = render_verdict(verdict).splitlines()
     assert first == "NOTHING FOUND by analyzers · nobody read it for logic"
-    assert verdict.confidence is None
+    assert (verdict.confidence, verdict.usage.model_calls) == (None, 0)
     assert place.endswith("   1 file   +1 -0")
     assert rest == [
         "Finished: all planned checks ran.",
