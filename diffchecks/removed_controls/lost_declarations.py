@@ -95,7 +95,7 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
     """Report declarations of base whose owner stays, and that nothing in the change replaces."""
     base = Counter(one.key for file in files for one in file.base.found)
     head = Counter(one.key for file in files for one in file.head.found)
-    came = cache(lambda: [line for file in files for line in _moved_lines(file)])
+    came = cache(lambda: [moved for file in files for moved in _moved_lines(file)])
     for file in files:
         opened = [one for one in file.head.found if _opens(file, one, base, head)]
         yield from (_finding(file, [one], opened=True) for one in opened)
@@ -106,21 +106,34 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
             gone = file.removed_line(one) and head[one.key] < base[one.key]
             if gone and _protects(file, one) and not _refuses(file, one):
                 words = frozenset(_PATTERNS["words"].findall(one.text))
-                if not any(words.issubset(_PATTERNS["words"].findall(line)) for line in came()):
+                if not any(words <= line and _names_one(file, of) for line, of in came()):
                     same = one.owner if one.kind == "setting" else strip_whitespace(one.text)
                     lost.setdefault(same, []).append(one)
         for places in lost.values():
             yield _finding(file, places)
 
 
-def _moved_lines(file: DeclaringFile) -> list[str]:
-    """The added lines that may hold a guard from elsewhere: of no new route and no text."""
+def _names_one(file: DeclaringFile, owners: Sequence[str]) -> bool:
+    """Whether head names one of these classes and functions, if there are any."""
+    named = re.compile(rf"\b(?:{'|'.join(map(re.escape, owners))})\b")
+    return any(map(named.search, file.text.head))
+
+
+def _moved_lines(file: DeclaringFile) -> list[tuple[frozenset[str], Sequence[str]]]:
+    """The words of added lines that may hold a guard from elsewhere: of no new route and no text.
+
+    With a mark, such as an attribute, goes what it stands at, for it guards nothing else.
+    """
     known = {one.key for one in file.base.found}
     own = {
         number
         for one in file.head.found
         if one.key in known
-        or any(_leaves_out(file, one, old) for old in file.base.found if old.owner == one.owner)
+        or any(
+            _leaves_out(file, one, old) or _widens(one.text, old.text)
+            for old in file.base.found
+            if old.owner == one.owner
+        )
         or (one.owner not in file.base.owners and _PATTERNS["guards_itself"].search(one.owner))
         for number in range(one.line, one.end + 1)
     }
@@ -130,7 +143,13 @@ def _moved_lines(file: DeclaringFile) -> list[str]:
     for node in root.find_all(regex=_PATTERNS["quote"].pattern):
         if "string" in node.kind():
             quoted.update(range(node.range().start.line + 1, node.range().end.line + 2))
-    return [file.text.head[number - 1] for number in sorted(file.text.added - own - quoted)]
+    marks = dict[int, Sequence[str]]()
+    for one in file.head.found:
+        if one.kind == "base" or _PATTERNS["mark"].match(file.text.head[one.line - 1]):
+            marks |= dict.fromkeys(range(one.line, one.end + 1), one.owner.split(".")[-2:])
+    lines = {n: file.text.head[n - 1] for n in sorted(file.text.added - own - quoted)}
+    words = _PATTERNS["words"].findall
+    return [(frozenset(words(line)), marks.get(n, ())) for n, line in lines.items()]
 
 
 def _opens(file: DeclaringFile, one: Declaration, base: Counter[Any], head: Counter[Any]) -> bool:
@@ -155,7 +174,7 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
         for new in siblings
         if new.key not in known
         if not file.text.added.isdisjoint(range(new.line, new.end + 1))
-        if not _asks_less(new.text, one.text)
+        if not (_asks_less(new.text, one.text) or _widens(new.text, one.text))
     ]
     if one.kind == "setting":
         stack = _PATTERNS["stack"].fullmatch(one.owner.rpartition(".")[2])
@@ -238,6 +257,15 @@ def _asks_less(text: str, replaced: str) -> bool:
     return bool(right(replaced) and not right(text) and vocabulary("signed_in").search(text))
 
 
+def _widens(text: str, replaced: str) -> bool:
+    """Whether roles, of which one suffices, come to those that a declaration names already."""
+    text, replaced = text.replace("Any", ""), replaced.replace("Any", "")
+    had, has = ({*_PATTERNS["method"].findall(each)} for each in (replaced, text))
+    outside = _PATTERNS["method"].findall(_PATTERNS["value"].sub("", text))
+    more = had < has and (has - had).isdisjoint(outside)
+    return more and _PATTERNS["one_suffices"].match(text) is not None
+
+
 def _finding(
     file: DeclaringFile, places: Sequence[Declaration], *, opened: bool = False
 ) -> RawFinding:
@@ -247,6 +275,10 @@ def _finding(
     if opened:
         says = f"{owner} can be reached by anybody: {text}"
         return RawFinding("access-control-removed", file.text.path, one.line, says, confidence=0.8)
+    for new in file.head.found:
+        if new.owner == one.owner and _widens(new.text, one.text):
+            says = f"{owner} lets more people in: {shorten(new.text, SHOWN)}, and before {text}"
+            return RawFinding("access-control-widened", file.text.path, new.line, says)
     setting = one.kind == "setting"
     code = "hardening-removed" if setting else "access-control-removed"
     says = "This is no longer set" if setting else f"{owner} can be reached without"
@@ -414,8 +446,12 @@ def _read_chained(node: "SgNode", target: "SgNode", scope: str, read: Declaratio
 
 def _read_list(node: "SgNode", scope: str, read: Declarations) -> None:
     """Record the entries of a list of what runs before handlers."""
-    children = node.named_children()
-    if len(children) > 1 and vocabulary("guard_list").fullmatch(children[0].text().strip("\"'")):
+    children, name = node.named_children(), ""
+    if node.kind() == "return_statement":  # ``public static function middleware()`` of Laravel
+        scope, _, name = scope.rpartition(".")
+    elif len(children) > 1:
+        name = children[0].text().strip("\"'")
+    if children and vocabulary("guard_list").fullmatch(name):
         waiting = [children[-1]]
         while waiting:
             entry = waiting.pop()

@@ -115,6 +115,8 @@ def test_imports_that_are_meant_for_users(
         "examples/mod.py",
         "scripts/mod.py",
         "setup.py",
+        "pkg/viewsets.py",
+        "pkg/handlers/mod.py",
     ],
 )
 def test_what_is_not_api(broken: Broken, path: str) -> None:

@@ -156,3 +156,71 @@ def test_a_right_that_takes_the_place_of_another_is_not_a_finding(
     codes: Codes, path: str, text: str, was: str, now: str
 ) -> None:
     assert codes(check, {path: text.format(was)}, {path: text.format(now)}) == []
+
+
+LARAVEL = (
+    (
+        "<?php\nclass A extends B implements HasMiddleware {\n  public static function middleware(): array {\n"
+        "    return [{}'log'];\n  }}\n  public function show() {{ return 1; }}\n}}\n"
+    )
+    .replace("HasMiddleware {", "HasMiddleware {{")
+    .replace("array {", "array {{")
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "was", "now"),
+    [
+        ("A.cs", CSHARP, 'Authorize(Roles = "Admin")', 'Authorize(Roles = "Admin,User")'),
+        (
+            "A.java",
+            JAVA,
+            "PreAuthorize(\"hasRole('A')\")",
+            "PreAuthorize(\"hasAnyRole('A', 'B')\")",
+        ),
+        ("A.java", JAVA, 'RolesAllowed("a")', 'RolesAllowed({"a", "b"})'),
+        ("a.ts", JAVA, "Roles(Role.Admin)", "Roles(Role.Admin, Role.User)"),
+        ("web.php", ROUTES, "'role:admin'", "'role:admin|editor'"),
+    ],
+)
+def test_a_role_that_comes_lets_more_people_in(
+    codes: Codes, path: str, text: str, was: str, now: str
+) -> None:
+    base, head = {path: text.format(was)}, {path: text.format(now)}
+    assert codes(check, base, head) == ["access-control-widened"]
+    assert codes(check, head, base) == []
+
+
+def test_a_condition_beside_a_role_lets_nobody_in(codes: Codes) -> None:
+    was, now = "PreAuthorize(\"hasRole('A')\")", "PreAuthorize(\"hasRole('A') and #id == 1\")"
+    assert codes(check, {"A.java": JAVA.format(was)}, {"A.java": JAVA.format(now)}) == []
+    was, now = 'Authorize(Roles = "A")', 'Authorize(Roles = "A", Policy = "B")'
+    assert codes(check, {"A.cs": CSHARP.format(was)}, {"A.cs": CSHARP.format(now)}) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "guard", "code"),
+    [
+        ("a.php", LARAVEL, "'auth', ", "access-control-removed"),
+        ("a.rb", "class A < B\n  def f\n    g\n{}  end\nend\n", "    verify_authorized\n", "access-control-removed"),
+        ("a.rb", "class A < B\n  after_action :log{}\n  def f\n    1\n  end\nend\n", "\n  after_action :verify_authorized", "access-control-removed"),
+        ("A.cs", "services.AddControllers(o =>\n{{\n{}  o.Filters.Add(new Log());\n}});\n", "  o.Filters.Add(new AuthorizeFilter());\n", "hardening-removed"),
+    ],
+)  # fmt: skip
+def test_a_guard_of_all_methods_that_goes(
+    codes: Codes, path: str, text: str, guard: str, code: str
+) -> None:
+    base, head = {path: text.format(guard)}, {path: text.format("")}
+    assert codes(check, base, head) == [code]
+    assert codes(check, head, base) == []
+
+
+def test_a_mark_of_another_class_takes_the_place_of_none(codes: Codes) -> None:
+    text = "{}public class {} : {} {{\n  public int Get() => 1;\n}}\n"
+    bare, other = text.format("", "Orders", "Base"), text.format("[Authorize]\n", "Reports", "Base")
+    base = {"Orders.cs": text.format("[Authorize]\n", "Orders", "Base")}
+    assert codes(check, base, {"Orders.cs": bare, "Reports.cs": other}) == [
+        "access-control-removed"
+    ]
+    above = text.format("[Authorize]\n", "Base", "Controller")
+    assert codes(check, base, {"Orders.cs": bare, "Base.cs": above}) == []
