@@ -49,7 +49,7 @@ async def test_a_line_says_how_each_file_was_read(tmp_path: Path) -> None:
 
 JINJA = '{% set version = "1.2" %}\npackage:\n  version: {{ version }}\n'
 SETTINGS = (
-    ".gitignore", ".dockerignore", ".gitattributes", "CODEOWNERS", ".editorconfig", ".nvmrc", ".deno-version", ".x-ci/container",
+    ".gitignore", "a.patch", "a.diff", "brakeman.ignore", ".dockerignore", ".gitattributes", "CODEOWNERS", ".editorconfig", ".nvmrc", ".deno-version", ".x-ci/container",
     ".tool-versions", ".env.example", "a.properties", "data.csv", "api.proto", "q.graphql",
     "log4j.xml", "App.csproj", "nginx.conf", "Caddyfile", "schema.prisma", "tox.ini", "App.sln",
     "Directory.Packages.props", "phpstan.neon.dist", ".clang-format", ".prettierrc", "VERSION", "logo.svg",

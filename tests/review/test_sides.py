@@ -100,6 +100,14 @@ async def test_one_cause_in_many_places_is_one_finding_of_what_the_change_adds(
     (found,) = [each for each in verdict.findings if each.rule == "security.csrf-off"]
     assert (found.path, found.start_line) == ("a.py", 6)
     assert found.detail.endswith("; 2 places, also in b.py")
+    asked = "def {}(password):\n    return password == 'Sup3rGeheim!9'\n\n\n"
+    script = "#!/bin/sh\ncp $@ /tmp/{}\n"
+    after = {"a.py": asked.format("f") + asked.format("g"), "a.sh": script.format(1)}
+    verdict = await review(change(tmp_path / "2", {}, {**after, "b.sh": script.format(2)}))
+    assert [(one.rule, one.path) for one in verdict.findings] == [
+        ("security.literal-password", "a.py"),
+        ("qa.shell-split-arguments", "a.sh"),
+    ]
 
 
 def test_a_list_of_many_files_for_a_model_stays_valid_json() -> None:
