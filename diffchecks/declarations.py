@@ -6,7 +6,6 @@ cache, and ``check_trees``.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -159,7 +158,8 @@ def with_own_languages(check: Check, pattern_files: Sequence[str]) -> Check:
     Args:
         pattern_files: the paths of all files of defect patterns, which are valid.
     """
-    own = [Path(file) for file in pattern_files if Path(file).name not in _shipped_patterns()]
+    shipped = {path.name for path in (DATA / "patterns").glob("*.yaml")}
+    own = [Path(file) for file in pattern_files if Path(file).name not in shipped]
     contents = [parse_yaml(file.read_bytes()) for file in own]
     added = [f"*{suffix}" for content in contents for suffix in content.get("grammars", ())]
     to_python = any(content.get("extends") == "python" for content in contents)
@@ -170,8 +170,3 @@ def with_own_languages(check: Check, pattern_files: Sequence[str]) -> Check:
         files=replace(files, names=(*files.names, *added, *python)),
         code=replace(code, names=(*code.names, *added)),
     )
-
-
-@cache
-def _shipped_patterns() -> frozenset[str]:
-    return frozenset(path.name for path in (DATA / "patterns").glob("*.yaml"))

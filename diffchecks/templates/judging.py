@@ -8,7 +8,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cached_property
 
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import read_map, read_names, read_patterns
@@ -19,11 +19,7 @@ _PATTERNS = read_patterns("judging")
 
 # `user.name`; in contrast, `user_name` is mostly a login name of letters and digits.
 _LOGINS = frozenset(["author", "member", "owner", "sender", "user"])
-
-
-@cache
-def _of_program() -> re.Pattern[str]:
-    return re.compile(rf".*(?:{'|'.join(sorted(read_names('of_program')))})s?")
+_OF_PROGRAM = re.compile(rf".*(?:{'|'.join(sorted(read_names('of_program')))})s?")
 
 
 def is_typed(value: str) -> bool:
@@ -37,7 +33,7 @@ def is_typed(value: str) -> bool:
         return False
     *before, last = [owner[-1] for owner in path[:-1]] + path[-1]
     is_login = len(path[-1]) > 1 and path[-1][-2] in _LOGINS
-    if any(map(_of_program().fullmatch, before)):
+    if any(map(_OF_PROGRAM.fullmatch, before)):
         return False
     if last == "name":
         return not read_names("named_by_people").isdisjoint(before[-1:]) and not is_login
