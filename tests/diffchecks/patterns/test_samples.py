@@ -65,3 +65,19 @@ def test_a_request_that_reaches_a_shell_is_more_severe_than_a_value_of_unknown_o
         assert rule is not None
         severities[finding.path] = rule.severity_of(finding)
     assert severities == {"a.js": "high", "b.js": "medium"}
+
+
+# What each is found by has to stand in the file; these are other layouts of it.
+LAYOUTS = {
+    "python-default-changed": "def f(\n    a,\n    seen=[]  # so far\n):\n    seen.append(a)\n    return seen\n",
+    "python-always-same": 'x = (s != "a"  # this one\n     or s != "b") or 1\n',
+    "python-hidden-name": "run = \\\n    exec\nrun(text)\n",
+    "python-swallowed": "try:\n    charge_card(order)\nexcept Exception:\n    # no matter   \n    pass\n",
+    "php-response-request": "<?php\nif ($json) {\n  header('Content-Type: application/json');\n  exit;\n}\necho '<b>' . $_GET['a'];\n",
+}
+
+
+def test_what_a_file_has_to_hold_may_have_any_layout(tmp_path: Path) -> None:
+    files = {f"{code}.{code.split('-')[0]}": text for code, text in LAYOUTS.items()}
+    reply = look(tmp_path, {path.replace(".python", ".py"): text for path, text in files.items()})
+    assert {*LAYOUTS} <= {one.code for one in reply.findings}
