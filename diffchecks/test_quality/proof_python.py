@@ -141,6 +141,15 @@ def _names(node: ast.AST) -> set[str]:
     return {name for name in own if "." not in name or re.fullmatch(r"self\.\w+", name)}
 
 
+_SEVERAL = ast.List | ast.Tuple | ast.Set | ast.Dict | ast.BoolOp | ast.IfExp | ast.Starred
+
+
+def _may_differ(value: ast.expr) -> bool:
+    """Whether it may be any of several values; of most calls, what is called tells."""
+    told = value.func if isinstance(value, ast.Call) and dotted_name(value.func) != "zip" else value
+    return any(isinstance(one, _SEVERAL) for one in ast.walk(told))
+
+
 def _asserts(node: ast.AST) -> bool:
     names = (dotted_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call))
     has_call = any(re.search(r"(?:^|\.)(?:assert|raises|warns)\w*$", name) for name in names)
@@ -276,7 +285,7 @@ class PythonTest:
         loops = (n for n in self._nodes if isinstance(n, ast.For | ast.comprehension))
         looped = ((name, one.iter) for one in loops for name in _names(one.target))
         values = [
-            (name, _names(each))
+            (name, set[str]() if _may_differ(each) else _names(each))
             for name, value in (*self._assigned, *self._passed(), *looped)
             for each in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])
         ]
@@ -325,8 +334,7 @@ class PythonTest:
         if any(uses.count(check) > 2 * (once.count(check) == 1) for check in checks):
             yield "cases"
         for is_loop, inner in map(_repeated, self._nodes):
-            calls = [n.func for n in ast.walk(inner) if isinstance(n, ast.Call)]
-            called = _names(ast.Tuple(calls))
+            called = _names(ast.Tuple([n.func for n in ast.walk(inner) if isinstance(n, ast.Call)]))
             asks = self._code_under_test if not is_loop or _asserts(inner) else set()
             if called & (checks | asks):
                 yield "cases"
@@ -335,19 +343,16 @@ class PythonTest:
         match node:
             case ast.Call():
                 yield from self._of_call(node)
-            case ast.Attribute() if _is_stored(node):
-                yield from self._of_replacement(self._dotted(node))
-            case ast.Subscript() if _is_stored(node):
-                yield from self._of_replacement(self._dotted(node.value))
+            case (ast.Attribute() as of) | ast.Subscript(value=of) if _is_stored(node):
+                yield from self._of_replacement(self._dotted(of))
             case ast.Constant() | ast.BinOp() | ast.JoinedStr() if (
                 text := self._text_of(node)
             ) and not (node in self._own_paths and _RELATIVE.match(text)):
                 named = {PurePosixPath(part).name for part in text.split(":")}
                 names_file = "." in text and not self._files.isdisjoint(named)
                 # What lies beside a module is a fixture unless it may be what the change alters.
-                beside = self._folders.isdisjoint(PurePosixPath(text).parts) and re.search(
-                    r"\w", text
-                )
+                apart = self._folders.isdisjoint(PurePosixPath(text).parts)
+                beside = apart and re.search(r"\w", text)
                 if names_file or _PRIVATE.search(text) or (self._locates and not beside):
                     yield "looks"
             case ast.Raise():
@@ -362,11 +367,8 @@ class PythonTest:
         fakes = [k for k in self._classes if not any(n[:4] == "test" for n in _bound(k.body))]
         in_fakes = {one for kind in fakes for one in ast.walk(kind)}
         name = self._ends(node.exc) if node.exc else ""
-        if (
-            node not in in_fakes
-            or name in {self._given.predicted} | _NAMES["never_raised"]
-            or name.islower()
-        ):
+        never = {self._given.predicted} | _NAMES["never_raised"]
+        if node not in in_fakes or name in never or name.islower():
             yield "raises"
 
     def _of_assertion(
@@ -422,8 +424,7 @@ class PythonTest:
         tops = {re.split(r"\W", name)[0] for name in self._defined}
         hides = any(re.split(r"\W", text)[0] in tops for text in texts)
         given = replace(self._given, text="\n".join(modules))
-        found = [*given.search(_TABLE, "\n".join(texts))]
-        found += PythonTest(given).problems()
+        found = [*given.search(_TABLE, "\n".join(texts)), *PythonTest(given).problems()]
         return hides or any(": " in one for one in found)
 
     def _of_replaced(self, name: str, given: Sequence[ast.expr]) -> Iterator[str]:
