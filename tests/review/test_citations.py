@@ -351,7 +351,7 @@ TWICE = ("Close files.", "Close files.")
 RULES = Guidance(
     "AGENTS.md", ("# Rules", "Use tabs everywhere.", "", "x" * 400, *TWICE), "0" * 64, 11
 )
-NO_QUOTE = "the quote of its guideline is not in AGENTS.md"
+NO_QUOTE = "its guideline: its quote is not in AGENTS.md"
 
 
 @pytest.mark.parametrize(

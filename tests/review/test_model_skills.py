@@ -133,6 +133,14 @@ async def test_a_playbook_with_words_is_for_changed_lines_that_have_one(
     assert ("# Skill: dependency-structure" in text) == structure
 
 
+async def test_what_breaks_callers_is_asked_of_other_languages_too(tmp_path: Path) -> None:
+    head = {"a.kt": "public fun total(a: Long) = listOf(a).toList()\n"}
+    text, verdict = await one_agent(tmp_path, {"a.kt": "private val a = 1\n"}, head)
+    assert "# Skill: api-compatibility" in text
+    assert given(verdict) == ("java-and-spring",)
+    assert "Boxed numbers" not in text
+
+
 async def test_what_a_finder_is_told_of_findings_fits_it(tmp_path: Path) -> None:
     text, _ = await one_agent(tmp_path, {}, PYTHON)
     assert "- Each finding of category qa that no analyzer reports" in text
@@ -161,7 +169,7 @@ async def test_packs_go_to_the_finders_whom_they_concern_and_to_nobody_else(tmp_
     ("files", "expected"),
     [
         ({"a.py": "import sqlalchemy\nx.where(y)\n", "web/a.tsx": "export const a = 1\n",
-          "A.java": "class A {}\n"},
+          "A.java": "class A { Long a; }\n"},
          {"python-async-and-orm", "typescript-react-and-prisma", "java-and-spring"}),
         ({"a.py": "async def a(b):\n    try: await b\n    finally: b.close()\n",
           "a.go": 'package a\n\nimport "net/http"\n\nvar _ http.Request\n'},

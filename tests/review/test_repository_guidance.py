@@ -275,7 +275,7 @@ None of shop/.
 
 ## Security
 
-### Review process
+### PR lifecycle
 
 Two people.
 """
@@ -412,9 +412,11 @@ async def test_an_invented_guideline_goes_back_once_and_is_then_rejected(tmp_pat
         )
     ]
     wrong = report(findings=invented)
-    verdict = await with_model(repo, team(docs=[wrong, wrong]))
+    model = team(docs=[wrong, wrong])
+    verdict = await with_model(repo, model)
+    assert "app.py reads" not in str(model.requests)
     assert {one.finding.title: one.reason for one in verdict.rejected} == {
-        "Other words": "the quote of its guideline is not in AGENTS.md",
+        "Other words": "its guideline: its quote is not in AGENTS.md",
         "Of head": "its guideline: base has no guidance CLAUDE.md",
     }
 

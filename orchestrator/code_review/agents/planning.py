@@ -326,14 +326,13 @@ def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) ->
     files = [state.given.workspace.files[path] for path in paths]
     names = {name for file in files for name in file.paths}
     names.update(_searched_only(state))
-
     known = [registry.get(name) for name in spec.tools if name in registry.specs()]
     analyses = [tool for tool in known if isinstance(tool, Analysis)]
     idle = {tool.spec.name for tool in analyses if not any(map(tool.concerns, names))}
     if len(idle) < len(analyses):
         skills = spec.skills
         if state.runtime.opening:
-            skills = tuple(skill for skill in skills if not skill.tools or skill.tools - idle)
+            skills = tuple(s for s in skills if s.scope.files or not s.tools or s.tools - idle)
         tools = tuple(name for name in spec.tools if name not in idle)
         spec = replace(spec, tools=tools, skills=skills)
     return model_skills.for_model(state, spec, names)

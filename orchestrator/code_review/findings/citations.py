@@ -63,7 +63,7 @@ def hold_guideline(
             return replace(finding, guideline=held)
     if not guidance_texts(workspace, cited.path):
         return Rejection("unverified", f"its guideline: base has no guidance {cited.path}")
-    return Rejection("unverified", f"the quote of its guideline is not in {cited.path}")
+    return Rejection("unverified", f"its guideline: its quote is not in {cited.path}")
 
 
 def keep_guideline(workspace: ReviewWorkspace, finding: LocatedFinding) -> LocatedFinding:

@@ -230,7 +230,8 @@ class ReportCorrections(Struct, frozen=True):
         start = max(1, min(finding.start_line, len(lines)) - SHOWN_AROUND)
         end = min(len(lines), finding.end_line + SHOWN_AROUND, start + MAX_SHOWN_LINES)
         shown = "\n".join(f"{number}: {lines[number - 1]}" for number in range(start, end + 1))
-        return f"{why}; {finding.path} reads\n{shown}" if shown else why
+        is_elsewhere = why.startswith("its guideline")
+        return why if is_elsewhere or not shown else f"{why}; {finding.path} reads\n{shown}"
 
 
 def _identity(finding: ReportedFinding) -> tuple[str, str]:
