@@ -58,6 +58,14 @@ struct item *find(struct list *all,
         (ALLMAN, 7, (3, 9), "Run"),
         (POINTER, 5, (1, 8), "find"),
         (POINTER, 6, (1, 8), "find"),
+        (
+            POINTER.replace("\tsay", "#ifdef LOUD\n\tsay").replace(
+                "\treturn NULL;\n}", "#endif\n\treturn NULL;\n}"
+            ),
+            9,
+            (1, 10),
+            "find",
+        ),
         (ARROW, 3, (1, 5), "run"),
         (RUBY, 4, (2, 6), "run"),
         (BARE, 3, (2, 4), "run"),

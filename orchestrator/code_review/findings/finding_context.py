@@ -165,7 +165,7 @@ def _function(lines: Sequence[str], header: int, end: int) -> tuple[int, int]:
     last = header
     for number in range(header + 1, min(len(lines), end + MAX_BLOCK) + 1):
         text = lines[number - 1]
-        if text.strip():
+        if text.strip() and not _COMMENT.match(text):
             inside = _indent(text) > indent
             if not inside and not (_indent(text) == indent and _TEXTS["closes"].match(text)):
                 break
