@@ -525,6 +525,16 @@ async def test_it_is_shown_what_finders_looked_up_that_their_argument_names(tmp_
     many = [f"def use_{at}(text):\n    return evaluate(text)\n\n\n" for at in range(8)]
     long = "".join(many) + "\n".join(["def long_one(text):", *steps, ""])
     base = {**BASE, "library.py": library, "limits.py": filler + limits, "long.py": long}
+    cut, gone = (
+        "def cut_text(text):\n    return text[:9]\n",
+        "def old_text(text):\n    return text\n",
+    )
+    head = {
+        **HEAD,
+        "cut.py": f"LONG = 9\n\n\n{filler}\n{cut}",
+        "gone.py": "def fresh():\n    pass\n",
+    }
+    base |= {"cut.py": f"LONG = 8\n\n\n{filler}\n{cut}", "gone.py": gone}
     code = defaultdict[str, list[str]](list)
 
     def answer(request: Request) -> Response:
@@ -538,16 +548,19 @@ async def test_it_is_shown_what_finders_looked_up_that_their_argument_names(tmp_
         ("search", {"pattern": "def check_length", "glob": "*.py", "context": 1}),
     )
     claim = claimed(
-        detail="A visitor runs code: evaluate hands it on, and check_length is not called."
+        detail="A visitor runs code: evaluate hands it on, check_length is not called, nor cut_text, "
+        "and old_text is gone."
     )
     model = ScriptedModel({"generalist": [looks, said(claim)], "verifier": [answer]})
-    await review(change(tmp_path, base, HEAD), model, adjust=alone, verifier=True)
-    assert set(code) == {"shop.py", "library.py", "limits.py", "long.py"}
+    await review(change(tmp_path, base, head), model, adjust=alone, verifier=True)
+    assert set(code) == {"shop.py", "library.py", "limits.py", "long.py", "cut.py", "gone.py"}
+    # Of the change's files also what nobody looked up; of base nothing that head has.
+    assert [code[path] for path in ("cut.py", "gone.py")] == [cut.splitlines(), gone.splitlines()]
     assert code["library.py"] == ["def evaluate(text):", "    return compile_text(text)"]
     assert "check_length" in str(code["limits.py"])
     assert "unused_3" not in str(code["limits.py"])
     # Of a long function more around a name that few have.
-    assert code["long.py"] == [*steps[14:25], *steps[42:47]]
+    assert code["long.py"] == ["def long_one(text):", *steps[14:25], *steps[42:47]]
 
 
 async def test_what_does_not_count_goes_back_once_and_then_leaves_a_claim(tmp_path: Path) -> None:

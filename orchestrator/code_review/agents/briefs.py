@@ -175,13 +175,14 @@ async def code_around(
     """The code around findings, each line once, with what the change adds and removes there.
 
     A line is ``12: text`` behind a sign: a space, ``+`` with its number in head, or ``-`` with its
-    number in base.
+    number in base. Other code of base has only its own lines.
 
     Args:
         around: lines before and after each finding.
         more: other code.
     """
-    spans = sorted({*spans_around(findings, around), *more})
+    own = spans_around(findings, around)
+    spans, shows_head = sorted({*own, *more}), {span[:2] for span in own}
     workspace, diffs = state.given.workspace, await diffs_by_path(state)
     shown: list[dict[str, str]] = []
     while spans:
@@ -190,19 +191,18 @@ async def code_around(
             last = max(last, spans.pop(0)[3])
         lines = await read_lines(workspace, side, path)
         changed, last = changed_lines(workspace, side, path), min(last, len(lines))
-        other_side, at = dict[int, list[str]](), 1
-        for line in diffs[path].hunk_lines if path in diffs else ():
-            own = line.new if side == "head" else line.old
-            at = own + 1 if own else at
-            if not own and (number := line.old or line.new):
-                shown_line = f"{line.sign}{number}: {line.text[:MAX_WIDTH]}"
-                other_side.setdefault(at, []).append(shown_line)
-        mark = "+" if side == "head" else "-"
+        others, at = dict[int, list[str]](), 1
+        both = path in diffs and (side == "head" or (path, side) in shows_head)
+        for line in diffs[path].hunk_lines if both else ():
+            here = line.new if side == "head" else line.old
+            at = here + 1 if here else at
+            if not here and (number := line.old or line.new):
+                others.setdefault(at, []).append(f"{line.sign}{number}: {line.text[:MAX_WIDTH]}")
         text = list[str]()
         for number in range(first, last + 1):
-            sign = mark if number in changed else " "
-            text += other_side.get(number, ())
+            sign = ("+" if side == "head" else "-") if number in changed else " "
+            text += others.get(number, ())
             text.append(f"{sign}{number}: {lines[number - 1][:MAX_WIDTH]}")
-        text += other_side.get(last + 1, ())
+        text += others.get(last + 1, ())
         shown.append({"path": path, "side": side, "lines": "\n".join(text)})
     return shown

@@ -7,7 +7,7 @@ the finder's argument, confidence, severity or name. Code decides what its verdi
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import chain, zip_longest
+from itertools import chain, product, zip_longest
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,10 +24,10 @@ from orchestrator.code_review.agents.briefs import (
     spans_around,
 )
 from orchestrator.code_review.agents.files_read import lines_looked_up
-from orchestrator.code_review.agents.names_across_files import TELLING
+from orchestrator.code_review.agents.names_across_files import TELLING, defined_in
 from orchestrator.code_review.agents.participants import has_verifier, named_vendors
 from orchestrator.code_review.agents.prover import LINES_AROUND
-from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.change.contents import SIDES, SideName
 from orchestrator.code_review.change.history import author_says
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL, shorten
 from orchestrator.code_review.findings.citations import read_lines
@@ -57,6 +57,9 @@ MAX_WHOLE = 40
 RARE, NEAR, NEAR_COMMON = 6, 5, 2
 """Blocks that have a rare name; lines around it in a longer function, and around another name."""
 
+_NAMED = re.compile(rf"{TELLING.pattern}|(?<![\w.])\w{{3,}}(?=[(`])")
+"""What prose calls a function of its own: no plain word, and no method of another object."""
+
 
 class _Block(Struct, frozen=True):
     """A function, or lines outside of functions, and the names in each of its lines.
@@ -77,55 +80,55 @@ class _Block(Struct, frozen=True):
         return frozenset[str]().union(*self.names)
 
     def near(self, wanted: Mapping[str, int]) -> set[int]:
-        """The numbers of all lines of a short block, of a longer one so many around names."""
+        """The numbers of a short block's lines; of a longer one's first, and those near names."""
         numbers = range(self.first, self.first + len(self.lines))
         if len(numbers) <= MAX_WHOLE:
             return {*numbers}
         widths = (max((wanted.get(name, -1) for name in names), default=-1) for names in self.names)
         around = (range(at - most, at + most + 1) for at, most in zip(numbers, widths, strict=True))
-        return {*chain.from_iterable(around)} & {*numbers}
+        return ({*chain.from_iterable(around)} & {*numbers}) | {*numbers[: bool(self.name)]}
 
 
 async def choose_looked_up(
     state: ReviewState, findings: Sequence[Finding], around: int
 ) -> list[Span]:
-    """What concerns the findings in what agents read or searched, best first by turns.
+    """What concerns the findings in what agents read and in the change's files, best by turns.
 
     A verifier would look most of it up again. It is chosen by the names in a claim and its
     argument, which the verifier is not shown, and it is code only.
 
     A block counts by the names that it shares with a finding; one that few blocks have counts most,
-    and that of a function itself.
+    and that of a function itself, unless many have that name. Of equal ones the change's are first.
 
     Args:
         around: lines before and after each finding that are shown anyway.
     """
-    blocks = await _blocks(state)
+    blocks = await _blocks(state, findings)
     having = Counter(name for block in blocks for name in block.all_names)
-    defined = {block.name for block in blocks}
+    defined, changed = Counter(block.name for block in blocks), state.given.workspace.files
     ranked = list[list[tuple[_Block, Mapping[str, int]]]]()
     for finding in findings:
         said, quoted = f"{finding.title}\n{finding.detail}", finding.evidence.quote
         wanted = {n for n in telling_names(said) if n in defined or TELLING.fullmatch(n)}
         if is_code(finding.path):
             wanted |= telling_names(f"{quoted}\n{finding.cause_quote}")
+        named = {name: 1 / defined[name] for name in wanted & {*defined}}
         score = {
-            at: (block.name in wanted) + sum(1 / having[n] for n in block.all_names & wanted)
+            at: sum((1 / having[n] for n in block.all_names & wanted), named.get(block.name, 0))
             for at, block in enumerate(blocks)
         }
         least = max(score.values(), default=0) / MAX_WEAKER
-        order = {at: (-score[at], blocks[at].side != "head") for at in score}
+        order = {at: (-score[at], blocks[at].path not in changed) for at in score}
         best = sorted((at for at in score if score[at] > least), key=order.__getitem__)
         around_it = {name: NEAR if having[name] <= RARE else NEAR_COMMON for name in wanted}
         ranked.append([(blocks[at], around_it) for at in best])
-    told, shown = set[tuple[str, str]](), defaultdict[tuple[str, SideName], set[int]](set)
+    shown = defaultdict[tuple[str, SideName], set[int]](set)
     for path, side, first, last in spans_around(findings, around):
         shown[path, side].update(range(first, last + 1))
-    chosen, room = list[Span](), min(MAX_OF_ALL, MAX_CHARACTERS * len(findings))
+    tops = [(x.path, x.evidence.side, x.context.start_line) for x in findings if x.context]
+    chosen = [(path, side, top, top + NEAR_COMMON) for path, side, top in tops]  # its head
+    room = min(MAX_OF_ALL, MAX_CHARACTERS * len(findings))
     for block, wanted in filter(None, chain.from_iterable(zip_longest(*ranked))):
-        if block.name and (block.path, block.name) in told and block.side == "base":
-            continue  # head's lines are shown with those that the change removes
-        told.add((block.path, block.name))
         place = block.path, block.side
         fresh = block.near(wanted) - shown[place]
         if (size := sum(len(block.lines[number - block.first]) for number in fresh)) <= room:
@@ -135,9 +138,17 @@ async def choose_looked_up(
     return chosen
 
 
-async def _blocks(state: ReviewState) -> list[_Block]:
-    found = list[_Block]()
-    for (side, path), numbers in lines_looked_up(state).items():
+async def _blocks(state: ReviewState, findings: Sequence[Finding]) -> list[_Block]:
+    """What agents looked up, and what findings name that the change's files define."""
+    found, places = list[_Block](), lines_looked_up(state)
+    said = {*_NAMED.findall("\n".join(f"{one.title}\n{one.detail}" for one in findings))}
+    for side, file in product(SIDES, state.given.workspace.change.files):
+        path = file.path if side == "head" else file.old_path or file.path
+        if is_code(path) and not state.given.workspace.left_out(file):
+            lines = enumerate(await read_lines(state.given.workspace, side, path), 1)
+            named = {number for number, text in lines if said.intersection(defined_in(text))}
+            places.setdefault((side, path), set()).update(named)
+    for (side, path), numbers in places.items():
         lines, last = await read_lines(state.given.workspace, side, path), 0
         for number in sorted(n for n in numbers if n <= len(lines)):
             if number <= last or not lines[number - 1].strip():
@@ -146,7 +157,9 @@ async def _blocks(state: ReviewState) -> list[_Block]:
             first, last = max(block.start, last + 1), max(block.end, number)
             own = lines[first - 1 : last]
             found.append(_Block(path, side, block.name, first, own, [*map(telling_names, own)]))
-    return found
+    # Head's lines are shown with those that the change removes.
+    in_head = {(one.path, one.name) for one in found if one.name and one.side == "head"}
+    return [one for one in found if one.side == "head" or (one.path, one.name) not in in_head]
 
 
 MAX_SAID = 1_500

@@ -1,7 +1,7 @@
 """Builds a verdict's finding from the reports that were merged."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, Literal
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,18 +19,12 @@ from orchestrator.code_review.findings.merging import FindingReport, MergedFindi
 from orchestrator.code_review.verdict.decision import outcome_for, weight
 from orchestrator.code_review.verdict.document_parts import Objection, Remark, Reported
 from orchestrator.code_review.verdict.model import Evidence, Finding
+from orchestrator.data_directories import read_table
 from orchestrator.engine.field_types import shared_fields
 
 VERIFIER = "verifier"
 """Whoever verifies, in objections, remarks and confirmations."""
-_ACTIONS: Mapping[str, Literal["confirms", "cannot tell of", "limits"]] = {
-    "confirmed": "confirms",
-    "cannot_tell": "cannot tell of",
-    "stopped": "limits",
-    "intended": "limits",
-    "minor": "limits",
-}
-
+_ACTIONS: Mapping[str, Any] = read_table(__file__, "verifier_remarks.yaml")
 _LIMITS = {verdict for verdict, action in _ACTIONS.items() if action == "limits"}
 
 
