@@ -70,8 +70,7 @@ class ShellCheck(Linter):
         of_make = code in _TABLE["about_constants"] and _is_makefile(copies.paths[name])
         if one_branch or of_make or (code == _CRLF and result["line"] != 1):
             return None
-        line = copies.text(name, result["line"], result["line"])
-        if code == _ROOT and _is_constant(copies.text(name), line[result["column"] - 1 :]):
+        if code == _ROOT and _is_constant(copies.text(name), result["line"], result["column"]):
             return None
         return RawFinding(
             code=f"SC{code}",
@@ -84,11 +83,17 @@ class ShellCheck(Linter):
         )
 
 
-def _is_constant(text: str, argument: str) -> bool:
-    """Whether a variable of a path always has a value, and always a constant one."""
-    names = _VARIABLES.findall(argument.partition(" ")[0])
-    given = [re.findall(rf"\b{name}=[\"']?(.?)", text) for name in names]
-    return any(values and all(map(str.isalnum, values)) for values in given)
+def _is_constant(text: str, number: int, column: int) -> bool:
+    """Whether a variable of a path has a constant value, on each way to its line."""
+    *above, line = text.split("\n")[:number]
+    margin = line[: len(line) - len(line.lstrip())]
+    sets = rf"^(?:{margin})?(?:(?:export|local|readonly) )?"
+    changes = r"\b(?:for|read|select|unset)\b.{0,200}\b"  # it need not be a constant any more
+    for name in _VARIABLES.findall(line[column - 1 :].partition(" ")[0]):
+        values = re.findall(rf"\b{name}=[\"']?(.?)|{changes}{name}\b", text)
+        if all(map(str.isalnum, values)) and any(re.match(f"{sets}{name}=", one) for one in above):
+            return True
+    return False
 
 
 def _is_makefile(path: str) -> bool:

@@ -136,6 +136,27 @@ async def test_only_shell_scripts_are_examined(export: Export) -> None:
     assert not report.gaps
 
 
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ('D=build\nrm -rf "$D/"*\n', False),
+        ('f() {\n  local D=build\n  rm -rf "$D/"*\n}\nf\n', False),
+        ('# D=build\nrm -rf "$D/"*\n', True),
+        ('echo "D=build"\nrm -rf "$D/"*\n', True),
+        ('if a; then\n  D=build\nfi\nrm -rf "$D/"*\n', True),
+        ('rm -rf "$D/"*\nD=build\n', True),
+        ('D=build\nread -r D\nrm -rf "$D/"*\n', True),
+        ('D=build\nunset D\nrm -rf "$D/"*\n', True),
+        ('D=build\nfor D in $(ls); do\n  rm -rf "$D/"*\ndone\n', True),
+    ],
+)
+async def test_a_path_is_constant_if_each_way_to_its_removal_sets_it(
+    export: Export, lines: str, found: bool
+) -> None:
+    report = await ShellCheck({"SC2115"}).run(export({"a.sh": lines}), ["a.sh"])
+    assert codes(report) == ["SC2115"] * found
+
+
 async def test_of_a_makefile_the_recipes_are_examined(export: Export) -> None:
     recipes = (
         "DIR ?= build\nifeq ($(CI),)\n\tDIR := out\nendif\n\n"
