@@ -90,7 +90,7 @@ def _unwrapped(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[R
         ):
             continue
         line = _line_with(file, hunk, _line_before(old, call.start) + value, old[call.end :]) or 0
-        above = "\n".join(file.head[max(0, line - LINES) : line])
+        above = re.split(r"\n {0,4}\}", "\n".join(file.head[max(0, line - LINES) : line]))[-1]
         is_number = re.search(rf"\b(?:int|float|bool) +{re.escape(value)}\b", above) is not None
         if line and not is_number and f"{call.name}({value}" not in added:
             shown = " ".join(call.arguments[0].split())[:SHOWN]

@@ -97,6 +97,8 @@ BY_TABLE = "package a\n\nfunc f(db *sql.DB, tab, id, name string) {{\n\t{}\n}}\n
 SELECT = 'db.Query("SELECT a FROM " + {} + " WHERE {} = " + id)'
 BY_ID = 'sub f {{\n  my ($dbh, $id, $name) = @_;\n  $dbh->do("DELETE FROM t WHERE {}");\n}}\n'
 
+TYPED = "<?php\nfunction g({} $id) {{\n  h($id);\n}}\nfunction f({} $id) {{\n  echo {};\n}}\n"
+
 # What both have in base, the everyday code, the twin, and the rule that finds it.
 TWINS: dict[str, tuple[Files, Files, Files, str]] = {
     "the statement of base whose other value comes from elsewhere": (
@@ -221,6 +223,12 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.php": NUMBER.format("$old,", "intval($id)")},
         {"a.php": NUMBER.format("?int", "$id")},
         {"a.php": NUMBER.format("string", "$id")},
+        "security.escape-removed",
+    ),
+    "a number of the function itself": (
+        {"a.php": TYPED.format("string", "int", "htmlspecialchars($id)")},
+        {"a.php": TYPED.format("string", "int", "$id")},
+        {"a.php": TYPED.format("int", "string", "$id")},
         "security.escape-removed",
     ),
     "entities of a value that are no longer decoded": (
