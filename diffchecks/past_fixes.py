@@ -39,8 +39,7 @@ CANDIDATES = "|".join(read_yaml("vocabulary.yaml")["posix"]["may_be_fix"])
 """Words for git to search for in messages: every statement below contains one of these."""
 
 _IDENTIFIERS = read_patterns("past_fixes")["identifiers"]
-# The last is GitHub's message for the merge of an advisory's private fork.
-_LABELED = re.compile(r"(?i)^\W*(?:\w+\()?security(?:-\d+)?\)?\W*[:\]!)]|^merge commit from fork\b")
+_LABELED = read_patterns("past_fixes")["labeled"]
 # A subject that is the defect itself: "XSS injection via a file's name".
 _NAMES_DEFECT = read_patterns("past_fixes")["names_defect"]
 _REVERT = re.compile(r"(?i)^\W*(revert|reapply|reland)\b\W*")

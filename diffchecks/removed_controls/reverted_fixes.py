@@ -215,7 +215,8 @@ def _enough(undone: Undone, there: int, new: int) -> bool:
     if sure:
         return back > 0 or 2 * gone >= there
     most = 2 * there >= undone.of_added and 3 * gone >= 2 * there
-    return most and back > 0 and 2 * new <= gone + back
+    whole = gone == undone.of_added and not new
+    return most and (back > 0 or whole) and 2 * new <= gone + back
 
 
 def _code(lines: Iterable[str]) -> Counter[str]:

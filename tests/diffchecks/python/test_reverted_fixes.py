@@ -153,6 +153,16 @@ def test_a_stricter_check_that_was_mostly_rewritten_before_says_nothing(found):
     assert found(SAFE, OPEN, old) == []
 
 
+def test_a_stricter_check_that_only_added_lines_is_reverted_where_all_of_them_go(found):
+    lines = ("    if size(name) > MOST:", "        raise TooLarge(name)")
+    fix = PastFix(**{**to_builtins(WORD), "added": lines, "removed": ()})
+    was = "\n".join(["def read(name):", *lines, "    return open(name)", ""])
+    now = "def read(name):\n    return open(name)\n"
+    assert found(was, now, fix)
+    assert found(was, was.replace("raise TooLarge(name)", "return shorten(name)"), fix) == []
+    assert found(was, now.replace("    return", "    ensure_fits(name)\n    return"), fix) == []
+
+
 def test_a_lost_declaration_of_a_fix_is_one_finding_that_names_the_commit(compare):
     was = "@login_required\ndef read(name):\n    return open(name)\n"
     fix = PastFix(**{**to_builtins(FIX), "added": ("@login_required",), "removed": ()})
@@ -232,6 +242,31 @@ def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):
         ("Admin pages should be protected", "stricter"),
         ("Ensure rules don't bypass the accessor cache", None),
         ("Ensure rules don't bypass the login", "security"),
+        ("Fix OOB access in the decoder", "security"),
+        ("bgp: fix uint16 underflow of the length", "security"),
+        ("fix parser to check the input length", "security"),
+        ("Catch buffer overruns in the decoder", "security"),
+        ("Fix slice out of bounds panic", "security"),
+        ("Add bounds checks to peek", "security"),
+        ("Eliminate bounds checks in the inner loop", None),
+        ("ESP: Delete a useless custom bounds check", None),
+        ("Fix overflow of the text in a cell", None),
+        ("Unbounded read in forms can exhaust memory", "security"),
+        ("Fix types of unbounded channels", None),
+        ("Avoid merging properties on to __proto__ objects.", "security"),
+        ("fix: token invalidation after password change", "security"),
+        ("Fix the session list after a new deployment", None),
+        ("Add missing permissions on endpoints", "security"),
+        ("sec(api): a check of names", "security"),
+        ("sec: append no variables of the session", "security"),
+        (":lock: Arbitrary file reading vulnerability", "security"),
+        (":lock: Show the notebook's sign", None),
+        ("fix: names\n\nhttps://hackerone.com/reports/2509647", "security"),
+        ("Remove image URLs\n\nReported as GHSL-2021-1038", "security"),
+        ("limit maximum output from decompressing", "stricter"),
+        ("only relative paths should be allowed", "stricter"),
+        ("backport origin check for requests", "stricter"),
+        ("Apply a blacklist of addresses", "stricter"),
         ("Rename a variable", None),
         ("", None),
     ],

@@ -45,6 +45,20 @@ REPLACED = [
     ("a.go", "c := exec.Command(name, text)", 'c := exec.Command("sh", "-c", text)'),
     ("a.py", "key = hmac.new(secret, text, sha256)", "key = sha256(secret + text)"),
     ("A.java", 'hash("SHA-256", text);', 'hash("MD5", text);'),
+    ("a.py", "path = safe_join(root, name)", "path = os.path.join(root, name)"),
+    ("a.go", "path, err := securejoin.SecureJoin(root, name)", "path := filepath.Join(root, name)"),
+    ("a.go", "b, err := io.ReadAll(io.LimitReader(body, 1<<20))", "b, err := io.ReadAll(body)"),
+    ("a.js", "if (Object.hasOwn(known, key)) {", "if (key in known) {"),
+    ("a.php", "if (in_array($kind, $kinds, true)) {", "if (in_array($kind, $kinds)) {"),
+    ("a.php", "if ($token === $stored) {", "if ($token == $stored) {"),
+    ("a.rs", "let end = at.checked_add(n)?;", "let end = at.wrapping_add(n);"),
+    ("a.rs", "let s = str::from_utf8(b)?;", "let s = str::from_utf8_unchecked(b);"),
+    ("a.c", "snprintf(to, sizeof to, form, name);", "sprintf(to, form, name);"),
+    ("a.py", "text = reply.read(MAX_SIZE + 1)", "text = reply.read()"),
+    ("a.ts", "if (url.hostname === HOME) {", "if (url.hostname.includes(HOME)) {"),
+    ("a.go", "if u.Host == home {", "if strings.HasPrefix(u.Host, home) {"),
+    ("a.go", "os.WriteFile(path, key, 0600)", "os.WriteFile(path, key, 0644)"),
+    ("a.py", "os.chmod(path, 0o600)", "os.chmod(path, 0o640)"),
 ]
 FINE = [
     # the same way round as before, with or without the safe call
@@ -63,6 +77,25 @@ FINE = [
     ("a.py", "run('SELECT a FROM b WHERE c = %s', [c])", "run('SELECT a FROM b WHERE c = 1')"),
     ("a.py", "say('Where %s is', a)", "say('It is from ' + a)"),
     ("A.java", 'hash("SHA-256", text);', 'hash("SHA-512", text);'),
+    ("a.py", "path = safe_join(root, name)", "path = safe_join(root, 'a', name)"),
+    (
+        "a.go",
+        "b, err := io.ReadAll(io.LimitReader(body, 1<<20))",
+        "b, err := io.ReadAll(http.MaxBytesReader(w, body, 9))",
+    ),
+    ("a.js", "if (Object.hasOwn(known, key)) {", "for (const key in known) {"),
+    ("a.js", "if (origin === HOME) {", "if (allowedOrigins.includes(origin)) {"),
+    ("a.js", "if (host === HOME) {", "if (host.endsWith('.example.com')) {"),
+    (
+        "a.php",
+        "if (in_array($kind, $kinds, true)) {",
+        "if (in_array($type, $this->kinds(), true)) {",
+    ),
+    ("a.php", "if ($token === $stored) {", "if ($token !== $stored) {"),
+    ("a.rs", "let end = at.checked_add(n)?;", "let end = at.saturating_add(n);"),
+    ("a.c", "snprintf(to, sizeof to, form, name);", "strlcpy(to, name, sizeof to);"),
+    ("a.py", "line = file.read(80)", "line = file.read()"),
+    ("a.go", "os.WriteFile(path, key, 0600)", "os.WriteFile(path, key, 0400)"),
     # in a language of which it says nothing
     ("a.txt", "box.textContent = name;", "box.innerHTML = name;"),
 ]
