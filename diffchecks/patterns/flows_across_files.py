@@ -22,7 +22,7 @@ from diffchecks.flows.calls import TracedFlow
 from diffchecks.flows.flow_tables import load_flows, words_of
 from diffchecks.flows.syntax import line_of, quote_source
 from diffchecks.flows.tracing import Tracing
-from diffchecks.flows.values import FlowState, FlowTaint, FlowValue
+from diffchecks.flows.values import CLEAN, FlowState, FlowTaint, FlowValue
 from diffchecks.jobs import DataJob
 from diffchecks.path_kinds import is_product
 from diffchecks.patterns import programs_in
@@ -148,8 +148,9 @@ class _Tree:
         """The functions of other files that a name may be."""
         parts = _CALLED.fullmatch(called)
         owner, name = (parts[1] or "", parts[2]) if parts else ("", "")
-        last = _plain(re.split(r"[^\w-]", owner)[-1])
-        stems = {_plain(owner or name), last, last.removeprefix("i")}
+        last = re.split(r"[^\w-]", owner)[-1]
+        home = caller.module.values.get(last, CLEAN).name.rpartition(".")[0]  # of an imported class
+        stems = {*map(_plain, (owner or name, last, home)), _plain(last).removeprefix("i")}
         bare = not owner and _TWO_WORDS.search(name) is not None
         near = {path for stem in stems for path in self.by_stem.get(stem, ())}
         if caller.path.endswith(".go") and (not owner or _TWO_WORDS.search(name)):
@@ -162,8 +163,7 @@ class _Tree:
                 continue
             other = self.program(path)
             known = other.functions if other else {}
-            of_file = () if owner or bare else known.get("exports", ())
-            for function in known.get(name, of_file):
+            for function in known.get(name, () if owner or bare else known.get("exports", ())):
                 if other is not None and function.field("body") is not None:
                     yield other, function
 

@@ -408,6 +408,11 @@ KEPT = [
     ("app.py", "@login_required\ndef view(request):\n    return 1\n\n\nx = 1\n", "x = 1\n"),
     # on all routes, on a group of them, in the class above
     (
+        "app.py",
+        "r = APIRouter()\n\n\n@r.delete('/{a}', dependencies=[Depends(staff)])\ndef f(a):\n    g(a)\n",
+        "r = APIRouter(dependencies=[Depends(staff)])\n\n\n@r.delete('/{a}')\ndef f(a):\n    g(a)\n",
+    ),
+    (
         "a.js",
         "router.post('/act/a', requireAuth, act);\n",
         "router.use('/act', requireAuth);\nrouter.post('/act/a', act);\n",

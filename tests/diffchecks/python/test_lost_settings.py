@@ -63,6 +63,7 @@ LOST = [
         'server {\n  add_header X-Frame-Options "DENY";\n  listen 80;\n}\n',
         "server {\n  listen 80;\n}\n",
     ),
+    ("backup.sh", "set -euo pipefail\ndump | gzip > a\n", "set -eu\ndump | gzip > a\n"),
     ("sshd_config", "PermitRootLogin no\nPort 22\n", "Port 22\n"),
 ]
 

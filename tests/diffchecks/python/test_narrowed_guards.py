@@ -25,6 +25,11 @@ WEAKER = [
         "    return page()\n",
         "def show(sort: str, user=Depends(current_user)):\n    return page()\n\n\ndef drop():\n    return page()\n",
     ),
+    (  # while another route gets it
+        "app.py",
+        "@r.get('/a', dependencies=[Depends(staff)])\ndef a():\n    return 1\n\n\n@r.get('/b')\ndef b():\n    return 2\n",
+        "@r.get('/a')\ndef a():\n    return 1\n\n\n@r.get('/b', dependencies=[Depends(staff)])\ndef b():\n    return 2\n",
+    ),
     ("web.php", ROUTES.format("'auth', 'verified'"), ROUTES.format("'throttle:60,1'")),
     ("a.ex", PLUG.format(""), PLUG.format(" when action in [:index]")),
     (

@@ -11,6 +11,12 @@ Compare = Callable[..., Any]
 Codes = Callable[..., list[str]]
 
 REPLACED = [
+    ("settings.py", "SECURE_HSTS_SECONDS = 3600", "SECURE_HSTS_SECONDS = 0"),
+    ("a.py", "ok = compare_digest(own, given)", "ok = given.startswith(own[:8])"),
+    ("a.tf", "backup_retention_period = 14", "backup_retention_period = 0"),
+    ("a.rs", "&all[all.len().saturating_sub(n)..]", "&all[all.len() - n..]"),
+    ("a.rb", "x = current_user.notes.find(params[:id])", "x = Note.find(params[:id])"),
+    ("a.php", "$x = $r->user()->notes()->findOrFail($id);", "$x = Note::findOrFail($id);"),
     ("a.py", "return format_html('<b>{}</b>', name)", "return mark_safe('<b>%s</b>' % name)"),
     ("a.py", "handle, path = tempfile.mkstemp()", "path = tempfile.mktemp()"),
     ("a.py", "subprocess.run(['show', name])", "os.system(f'show {name}')"),
@@ -96,6 +102,8 @@ FINE = [
     ("a.c", "snprintf(to, sizeof to, form, name);", "strlcpy(to, name, sizeof to);"),
     ("a.py", "line = file.read(80)", "line = file.read()"),
     ("a.go", "os.WriteFile(path, key, 0600)", "os.WriteFile(path, key, 0400)"),
+    ("a.tf", "backup_retention_period = 14", "backup_retention_period = 7"),
+    ("a.rb", "x = current_user.notes.find(id)", "x = current_user.own_notes.find(id)"),
     # in a language of which it says nothing
     ("a.txt", "box.textContent = name;", "box.innerHTML = name;"),
 ]
