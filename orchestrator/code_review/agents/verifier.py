@@ -145,8 +145,8 @@ async def _blocks(state: ReviewState, findings: Sequence[Finding]) -> list[_Bloc
     for side, file in product(SIDES, state.given.workspace.change.files):
         path = file.path if side == "head" else file.old_path or file.path
         if is_code(path) and not state.given.workspace.left_out(file):
-            lines = enumerate(await read_lines(state.given.workspace, side, path), 1)
-            named = {number for number, text in lines if said.intersection(defined_in(text))}
+            texts = enumerate(await read_lines(state.given.workspace, side, path), 1)
+            named = {number for number, text in texts if said.intersection(defined_in(text))}
             places.setdefault((side, path), set()).update(named)
     for (side, path), numbers in places.items():
         lines, last = await read_lines(state.given.workspace, side, path), 0
