@@ -10,11 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
 from itertools import chain, islice
 from pathlib import PurePosixPath
-from typing import Final
 
 from diffchecks.build_files import languages
 from diffchecks.check_io import CheckReply, decode_text, read_if_possible
-from diffchecks.data_files import any_of, read_map, read_patterns, read_yaml
+from diffchecks.data_files import any_of, read_map, read_names, read_patterns, read_yaml
 from diffchecks.declarations import Files
 from diffchecks.file_patterns import file_names, matches, suffix_of
 from diffchecks.jobs import ExecutedFilesJob
@@ -23,9 +22,7 @@ from diffchecks.script_languages import script_language
 
 _TABLE = "executed_files.yaml"
 _PATTERNS = read_patterns("executed_files")
-_SHELL_SUFFIXES: Final = frozenset(
-    ["", "sh", "bash", "zsh", "ksh", "mk", "just", "yml", "yaml", "json"]
-)
+_SHELL_SUFFIXES = {"", *read_names("suffixes_with_commands")}
 _LOOKED_UP = 20  # variables with names of files; each is searched for in the whole program
 _MAX_LINE_LENGTH = 2000  # characters of a line; longer ones are minified code, whose names differ
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
 from diffchecks.data_files import read_names, read_patterns, vocabulary
 from diffchecks.jobs import SideJob
+from diffchecks.path_kinds import is_test
 from diffchecks.python.source_encoding import HiddenTextError, decode_python
 
 _PATTERNS = read_patterns("invisible")
@@ -21,13 +22,15 @@ def _shown(found: re.Match[str]) -> str:
 
 def looks(source: Source) -> Iterator[RawFinding]:
     """All findings in one file."""
-    code = bool(_PATTERNS["code"].search(source.name))
+    is_data = is_test(source.path) and vocabulary("given_to_tests").search(source.path)
+    code = not is_data and _PATTERNS["code"].search(source.name)
     is_about_agents = source.is_illustrative and not vocabulary("guidance").search(source.path)
     if source.suffix in {".py", ".pyi", ".pyw"}:
         yield from _hidden(source)
     for number, line in enumerate(source.lines, 1):
         if not line.isascii():
-            yield from _unseen(source.path, number, line, code)
+            in_code = bool(code and not _PATTERNS["said"].match(line))
+            yield from _unseen(source.path, number, line, in_code)
         if source.suffix in _DECODED_FIRST and _PATTERNS["syntax"].search(line):
             what = "An escape ends this line, comment or text for the compiler"
             yield RawFinding("hidden-code", source.path, number, what)

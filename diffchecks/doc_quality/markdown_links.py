@@ -1,22 +1,20 @@
 """Broken relative links in Markdown: the file or the anchor does not exist."""
 
 import posixpath
-import re
+import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, check_files, read
+from diffchecks.data_files import read_patterns
 from diffchecks.jobs import SideJob
 from diffchecks.safe_paths import SafeDirectory
 
 # Site generators omit the page's own extension, or make .html of it.
-_ENDINGS = ("", ".html", ".md", ".markdown", ".mdx", ".rst", ".adoc", ".ipynb")
-_TITLE = re.compile(r"[^\w\- ]")
-_ID = re.compile(r"""(?:id|name)=["']([^"']+)["']""")
-# Attributes after a heading or block, as MkDocs, Kramdown and Pandoc read them.
-_ATTRIBUTE_ID = re.compile(r"\{:?[^{}\n]*?#([\w.:-]+)[^{}\n]*\}")
+_ENDINGS = (".html", ".md", ".markdown", ".mdx", ".rst", ".adoc", ".ipynb", "")
+_PATTERNS = read_patterns("markdown_links")
 
 
 def _parser() -> Any:
@@ -44,14 +42,14 @@ def _line(source: Source, target: str, first: int, last: int) -> int:
 
 def make_slug(title: str) -> str:
     """The anchor of a heading, by the rules that code hosts share."""
-    return _TITLE.sub("", title.strip().lower()).replace(" ", "-")
+    return _PATTERNS["not_in_slug"].sub("", title.strip().lower()).replace(" ", "-")
 
 
 @lru_cache(maxsize=16)  # a page may link a hundred times to one
 def find_anchors(text: str) -> frozenset[str]:
     """All anchors of a Markdown text, in lower case."""
     tokens = _parser().parse(text)
-    found = {name.lower() for name in (*_ID.findall(text), *_ATTRIBUTE_ID.findall(text))}
+    found = {name.lower() for kind in ("id", "attribute") for name in _PATTERNS[kind].findall(text)}
     for at, token in enumerate(tokens):
         if token.type != "heading_open":
             continue
@@ -69,7 +67,7 @@ def find_anchors(text: str) -> frozenset[str]:
 
 
 def _judge(
-    source: Source, root: str, files: frozenset[str], directories: frozenset[str]
+    source: Source, root: str, files: frozenset[str], sites: tuple[str, ...]
 ) -> Iterator[RawFinding]:
     if source.suffix not in {".md", ".markdown"}:
         raise Gap("links in this format are not supported")
@@ -85,12 +83,12 @@ def _judge(
         if not path:
             place = source.path
         place = next((page for end in _ENDINGS if (page := place + end) in files), place)
-        if place not in files and place not in directories and place != ".":
+        if place not in files and place != ".":
             yield RawFinding(
                 "missing-target", source.path, line, f"{path} does not exist", confidence=0.9
             )
         elif parts.fragment and place.endswith((".md", ".markdown")):
-            yield from _anchor(source.path, line, root, place, parts.fragment)
+            yield from _anchor(source.path, line, root, place, parts.fragment, sites)
 
 
 def _is_label(page: str, path: str, files: frozenset[str]) -> bool:
@@ -100,23 +98,32 @@ def _is_label(page: str, path: str, files: frozenset[str]) -> bool:
     return any(f"{directory}/conf.py" in files for directory in _above(page)) or "conf.py" in files
 
 
-def _anchor(page: str, line: int, root: str, place: str, fragment: str) -> Iterator[RawFinding]:
+def _anchor(
+    page: str, line: int, root: str, place: str, fragment: str, sites: tuple[str, ...]
+) -> Iterator[RawFinding]:
     with SafeDirectory(root) as directory:
         if not directory.is_file(place):
             return  # its text is not available, so nothing is reported
     known = find_anchors(Source(place, read(root, place)).text)
     anchor = unquote(fragment).lower()
+    if place.startswith(sites):
+        anchor, known = _letters(anchor), frozenset(map(_letters, known))
     if anchor not in known and not anchor.startswith(("user-content-", "l")):
         yield RawFinding(
             "missing-anchor", page, line, f"{place} has no heading #{fragment}", confidence=0.8
         )
 
 
+def _letters(anchor: str) -> str:
+    """What anchors of all generators have in common: they differ in what is for punctuation."""
+    return _PATTERNS["between_letters"].sub("", unicodedata.normalize("NFKD", anchor))
+
+
 def run(job: SideJob) -> CheckReply:
     """Check the files of a job (see ``check_io``); ``tree`` names every file of the side."""
-    files = frozenset(job.tree)
-    directories = frozenset(up for path in files for up in _above(path))
-    return check_files(job, partial(_judge, root=job.root, files=files, directories=directories))
+    files = frozenset(job.tree).union(*map(_above, job.tree))
+    sites = tuple({site["docs"] for path in job.tree if (site := _PATTERNS["site"].match(path))})
+    return check_files(job, partial(_judge, root=job.root, files=files, sites=sites))
 
 
 def _above(path: str) -> Iterator[str]:

@@ -5,23 +5,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from diffchecks.check_io import Edit, RawFinding
+from diffchecks.data_files import read_patterns
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.programs import TABLES, FileCopies, Linter
 
 _TABLE = TABLES["typos"]
 _PROSE = file_names("prose")
 _HASH_COMMENTS = file_names("hash_comments")
-_HASH, _SLASH = re.compile(r"\s*#(?!!)(.*)"), re.compile(r"\s*(?://|/\*|\*)(.*)")
-_TRIPLE = re.compile(r"""\s*[rRuUbB]{0,2}(\"\"\"|''')""")
+_PATTERNS = read_patterns("typos")
 _NOT_WORDS = re.compile("|".join(_TABLE["not_words"]))
 _MAX_LINE = 2000  # characters; a longer line is no sentence, and takes quadratic time
-_FENCE = re.compile(r"\s*(?:```|~~~)")
 _MIN_WORD = 5  # letters; shorter ones are abbreviations as often as misspellings
 _ENGLISH = re.compile(_TABLE["english"], re.IGNORECASE)
-_WORDS = re.compile(r"\w+")
 _MIN_WORDS = 60  # to recognize the language by
 _ENGLISH_SHARE = 0.03  # in English, every tenth word or more is one of these
-_COMMIT = re.compile(r"/commit/[0-9a-f]{7}")
 
 
 class Typos(Linter):
@@ -35,7 +32,7 @@ class Typos(Linter):
             "" if len(s) > _MAX_LINE else _NOT_WORDS.sub(lambda found: " " * len(found[0]), s)
             for s in kept
         )
-        words = len(_WORDS.findall(text))
+        words = len(_PATTERNS["word"].findall(text))
         if words > _MIN_WORDS and len(_ENGLISH.findall(text)) < _ENGLISH_SHARE * words:
             return None
         return text.encode()
@@ -81,11 +78,10 @@ def _sentences(lines: list[str]) -> Iterator[str]:
     """Prose without its code blocks, line by line."""
     fenced = False
     for line in lines:
-        if _FENCE.match(line):
-            fenced = not fenced
-        code = fenced or line.startswith(("    ", "\t", ".. ", ">>>")) or _FENCE.match(line)
+        fenced ^= (fence := _PATTERNS["fence"].match(line)) is not None
+        code = fenced or fence or line.startswith(("    ", "\t", ".. ", ">>>"))
         # A line that links to a commit quotes the message of that commit.
-        yield "" if code or _COMMIT.search(line) else line
+        yield "" if code or _PATTERNS["commit"].search(line) else line
 
 
 def _comments(lines: list[str], path: str) -> Iterator[str]:
@@ -93,10 +89,10 @@ def _comments(lines: list[str], path: str) -> Iterator[str]:
 
     Columns stay: what opens a comment or a string becomes white space.
     """
-    comment, quote = _HASH if matches(path, _HASH_COMMENTS) else _SLASH, ""
+    comment, quote = _PATTERNS["hash" if matches(path, _HASH_COMMENTS) else "slash"], ""
     is_python = path.endswith((".py", ".pyi"))
     for line in lines:
-        opened = _TRIPLE.match(line) if is_python and not quote else None
+        opened = _PATTERNS["triple"].match(line) if is_python and not quote else None
         if quote:
             text = line
             quote = "" if quote in line else quote

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from diffchecks.check_io import NOTE, CheckReply, Gap, Source, read
-from diffchecks.data_files import vocabulary
+from diffchecks.data_files import read_patterns, vocabulary
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ProtectionsJob
 from diffchecks.path_kinds import path_kinds
@@ -19,7 +19,7 @@ from diffchecks.removed_controls.lost_declarations import (
     read_other,
     read_python,
 )
-from diffchecks.removed_controls.lost_wrapping import ChangedText, find_lost_wrapping
+from diffchecks.removed_controls.lost_wrapping import ChangedText, find_lost_wrapping, name_once
 from diffchecks.removed_controls.removed_checks import find_lost_settings, find_removed_checks
 from diffchecks.removed_controls.reverted_fixes import add_history
 from diffchecks.removed_controls.unsafe_replacements import find_unsafe_replacements
@@ -28,6 +28,7 @@ _NOT_IN = frozenset({"tests", "samples"})  # as in the rules; reading them takes
 
 MAX_LINE = 20_000  # characters; longer lines are generated, and take minutes
 _PACKED = f"a changed line is longer than {MAX_LINE} characters"
+_text = read_patterns("lost_wrapping")["one_text"].fullmatch
 _NOT_COMPARED = "lost lines were not compared with earlier security fixes"
 
 
@@ -65,7 +66,7 @@ def run(job: ProtectionsJob) -> CheckReply:
     leads = (lead for lead in find_removed_checks(bare) if (lead.path, lead.line) not in known)
     facts = {NOTE: f"{_NOT_COMPARED}: {why}"} if (why := job.history_unsearched) else {}
     examined = [text.path for text in texts if text.path not in gaps]
-    return CheckReply([*findings, *leads], examined, gaps, facts)
+    return CheckReply([*name_once(findings), *leads], examined, gaps, facts)
 
 
 def read_changed_file(old_path: str | None, text: ChangedText) -> DeclaringFile | None:
@@ -116,8 +117,9 @@ def _read(suffix: str, whole: list[str], lines: list[str], touched: frozenset[in
 
 
 def _is_packed(lines: list[str], touched: frozenset[int]) -> bool:
-    """Whether a differing line, or one next to it, is generated."""
-    return any(n in touched for n, line in enumerate(lines, 1) if len(line) > MAX_LINE)
+    """Whether a differing line, or one next to it, is generated; one text is data, however long."""
+    packed = (n for n, line in enumerate(lines, 1) if len(line) > MAX_LINE and not _text(line))
+    return not touched.isdisjoint(packed)
 
 
 def _touched(ranges: Iterable[range]) -> frozenset[int]:

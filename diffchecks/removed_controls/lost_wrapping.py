@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import read_patterns, vocabulary
@@ -19,6 +20,17 @@ def find_lost_wrapping(files: Sequence["ChangedText"]) -> Iterator[RawFinding]:
         for hunk in file.hunks() if file.base else ():
             if hunk.base:
                 yield from find_lost_protections(file, hunk, added)
+
+
+def name_once(findings: Iterable[RawFinding]) -> Iterator[RawFinding]:
+    """What is lost in the same way in several places of a file: once, with the other lines."""
+    found: dict[tuple[str, object], list[RawFinding]] = {}
+    for one in findings:
+        same = _PATTERNS["same"].search(one.message)
+        found.setdefault((one.path, same[0] if same else one), []).append(one)
+    for first, *others in found.values():
+        also = tell_other_lines({other.line for other in others} - {first.line})
+        yield replace(first, message=first.message + also)
 
 
 BEHIND = 12  # characters after a call that must also follow its argument
@@ -90,11 +102,10 @@ def _unwrapped(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[R
         ):
             continue
         line = _line_with(file, hunk, _line_before(old, call.start) + value, old[call.end :]) or 0
-        above = re.split(r"\n {0,4}\}", "\n".join(file.head[max(0, line - LINES) : line]))[-1]
-        is_number = re.search(rf"\b(?:int|float|bool) +{re.escape(value)}\b", above) is not None
-        if line and not is_number and f"{call.name}({value}" not in added:
-            shown = " ".join(call.arguments[0].split())[:SHOWN]
-            says = f"{call.name}() no longer wraps {shown}"
+        shown = " ".join(call.arguments[0].split())
+        above = "\n".join([shown, *file.head[max(0, line - LINES) : line]])
+        if line and not _PATTERNS["number"].match(above) and f"{call.name}({value}" not in added:
+            says = f"{call.name}() no longer wraps {shown[:SHOWN]}"
             yield RawFinding("escape-removed", file.path, line, says)
 
 

@@ -22,7 +22,6 @@ from diffchecks.removed_controls.lost_wrapping import (
     ChangedText,
     LineRange,
     strip_whitespace,
-    tell_other_lines,
 )
 
 _NEGATES = read_names("negated_flags")
@@ -66,7 +65,6 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
     suffix = PurePosixPath(file.path).suffix.lower()
     if suffix not in _ANY:
         return
-    found: dict[UnsafeReplacement, list[tuple[int, str]]] = {}
     for hunk in file.hunks() if file.base else ():
         old, new = file.was(hunk), file.now(hunk)
         if old and new and max(len(old), len(new)) <= MAX_HUNK_CHARACTERS:
@@ -75,17 +73,13 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
             yield from _weaker_values(file, hunk)
             yield from _lost_options(file, hunk)
             if replaced := _replaced(old, new, suffix):
-                pair, at, says = replaced
+                at, says = replaced
                 line = hunk.head.start + new.count("\n", 0, at)
-                found.setdefault(pair, []).append((line, says))
-    for places in found.values():
-        line, says = places[0]
-        also = tell_other_lines(other for other, _ in places[1:])
-        yield RawFinding(CODE, file.path, line, says + also, confidence=0.7)
+                yield RawFinding(CODE, file.path, line, says, confidence=0.7)
 
 
-def _replaced(before: str, after: str, suffix: str) -> tuple[UnsafeReplacement, int, str] | None:
-    """The first replaced pair, its place in the text, and a message."""
+def _replaced(before: str, after: str, suffix: str) -> tuple[int, str] | None:
+    """The place of the first replaced pair in the text, and a message."""
     for pair in load_replacements():
         count = len(pair.unsafe.findall(before))
         if suffix not in pair.suffixes or len(pair.unsafe.findall(after)) <= count:
@@ -93,7 +87,7 @@ def _replaced(before: str, after: str, suffix: str) -> tuple[UnsafeReplacement, 
         safe, unsafe = pair.safe.search(before), pair.unsafe.search(after)
         if safe and unsafe and len(pair.safe.findall(after)) < len(pair.safe.findall(before)):
             old, new = (f"`{shorten(' '.join(one[0].split()), SHOWN)}`" for one in (safe, unsafe))
-            return pair, unsafe.start(), f"{new} in place of {old}: {pair.says}"
+            return unsafe.start(), f"{new} in place of {old}: {pair.says}"
     return None
 
 

@@ -209,8 +209,7 @@ class TypeCheck(Strict, frozen=True):
         if any(mark in argument for mark in (FILES, REPORT) for argument in self.command):
             raise ValueError(
                 f"command may not contain {FILES} or {REPORT}: types are checked in the whole "
-                "tree, "
-                "and errors are read from standard output"
+                "tree, and errors are read from standard output"
             )
         if self.checker not in TYPE_CHECKERS:
             raise ValueError(

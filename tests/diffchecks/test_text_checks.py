@@ -305,6 +305,40 @@ def test_an_anchor_may_be_an_attribute_of_its_heading(tmp_path: Path) -> None:
     assert [(raw.code, raw.line) for raw in found.findings] == [("missing-anchor", 6)]
 
 
+def test_each_generator_has_its_own_rule_for_what_an_anchor_has_for_punctuation(
+    tmp_path: Path,
+) -> None:
+    page = "# A.b's & *c*…\n\n[x](#a-b-s-c) [y](#as-b-c)\n"
+    other = look(
+        markdown_links, tmp_path, "docs/a.md", page, tree=["docs/a.md", "x/.vuepress/c.js"]
+    )
+    assert codes(other) == ["missing-anchor"] * 2
+    for site in ("docs/.vuepress/config.ts", "docs/.vitepress/a.mts", "mkdocs.yml"):
+        found = look(markdown_links, tmp_path, "docs/a.md", page, tree=["docs/a.md", site])
+        assert [raw.message for raw in found.findings] == ["docs/a.md has no heading #as-b-c"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "wanted"),
+    [
+        ("src/a.kt", "// This has a UTF BOM --> \ufeff <--\n", []),
+        ("src/a.kt", "// This has something --> \ufeff <--\n", ["invisible"]),
+        ("src/a.js", "/* A zero-width space: \u200b */\n", []),
+        ("src/a.js", "/* A zero-width space */ if (ad\u200bmin) f();\n", ["invisible"]),
+        ("src/a.js", "// A zero-width line end\u2028f();\n", ["invisible"]),
+        ("src/a.js", "if (ad\u200bmin) f(); // U+200B\n", ["invisible"]),
+        ("src/test/resources/spec/a.kt", "val a\ufeff = 1\n", []),
+        ("src/test/kotlin/a.kt", "val a\ufeff = 1\n", ["invisible"]),
+        ("src/main/resources/a.kt", "val a\ufeff = 1\n", ["invisible"]),
+        ("src/test/resources/a.kt", "val a = 1 // \u202e\n", ["bidi-control"]),
+    ],
+)
+def test_an_invisible_character_that_its_comment_names_or_that_tests_read(
+    tmp_path: Path, path: str, text: str, wanted: list[str]
+) -> None:
+    assert codes(look(invisible_characters, tmp_path, path, text)) == wanted
+
+
 def test_a_sphinx_label_is_not_a_file(tmp_path: Path) -> None:
     page, tree = "docs/guide/a.md", ["docs/guide/a.md", "docs/conf.py"]
     assert codes(look(markdown_links, tmp_path, page, "[x](custom-label)\n", tree=tree)) == []

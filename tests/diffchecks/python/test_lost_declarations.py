@@ -498,3 +498,7 @@ def test_a_changed_line_that_a_program_packed_is_a_gap_where_it_is_new(
     compare: Compare, was: str, gaps: dict[str, str]
 ) -> None:
     assert compare(check, {"all.js": was}, {"all.js": "f(2);" * 5000}).gaps == gaps
+    # One text is data.
+    shape = f"const a = {{\n  b: '{'f(2);' * 5000}',\n}};\n"
+    assert compare(check, {"all.js": "f(1);\n"}, {"all.js": shape}).gaps == {}
+    assert compare(check, {"all.js": "f(1);\n"}, {"all.js": shape.replace("',", "' + f,")}).gaps

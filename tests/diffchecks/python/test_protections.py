@@ -1,5 +1,6 @@
 """What a value loses that stays: escaping, constant time, real chance; and what only looks like it."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -61,6 +62,58 @@ def test_escaping_that_is_removed_whatever_a_comment_says(
 @pytest.mark.parametrize(("path", "was", "now"), KEPT)
 def test_escaping_that_moved_or_never_was_one(codes: Codes, path: str, was: str, now: str) -> None:
     assert codes(check, {path: around(was)}, {path: around(now)}) == []
+
+
+NUMBERS = [
+    # The lines above a use, the same ones when they do not make sure that it is a number, and the use.
+    (
+        "if ($b && is_numeric($a['b']))\n{",
+        "if ($b || is_numeric($a['b']))\n{",
+        "  $c = intval($a['b'])",
+    ),
+    ("if (ctype_digit($a)) {", "if (ctype_digit($b)) {", "  $c = intval($a)"),
+    ("if (is_int($a)) {", "if (is_int($a)) {\n  f();\n} else {", "  $c = intval($a)"),
+    (
+        "if (filter_var($a, FILTER_VALIDATE_INT) !== false) {",
+        "if (filter_var($a, FILTER_VALIDATE_INT) === false) {",
+        "  $c = intval($a)",
+    ),
+    (
+        "if (!is_numeric($a)) {\n  throw $e;\n}",
+        "if (!is_numeric($a)) {\n  f();\n}",
+        "$c = intval($a)",
+    ),
+    ("if (!is_int($a)) return;", "if ($b && !is_int($a)) return;", "$c = intval($a)"),
+    ("if (!is_int($a)) return;", "if (!is_int($a)) return;\n$a = $b;", "$c = intval($a)"),
+    ("if not a.isdigit():\n    raise E", "if a.isdigit():\n    raise E", "f(escape(a))"),
+    ("if isinstance(a, int):", "if isinstance(a, str):", "    f(escape(a))"),
+    (
+        "function f(a: number, b: string) {",
+        "function f(b: number, a: string) {",
+        "  f(escapeHtml(a))",
+    ),
+    ('if (typeof a === "number") {', 'if (typeof a !== "number") {', "  f(escapeHtml(a))"),
+]
+
+
+@pytest.mark.parametrize(("sure", "unsure", "use"), NUMBERS)
+def test_a_number_needs_no_escaping_where_the_code_above_makes_sure_of_it(
+    codes: Codes, sure: str, unsure: str, use: str
+) -> None:
+    path = "a.php" if "$" in use else "a.ts" if "Html" in use else "a.py"
+    now = re.sub(r"(?:intval|escape\w*)(\(.*?\))", lambda call: call[1][1:-1], use)
+    for above, wanted in ((sure, []), (unsure, ["escape-removed"])):
+        base, head = ({path: f"{above}\n{line};\n"} for line in (use, now))
+        assert codes(check, base, head) == wanted
+
+
+def test_a_call_that_several_values_of_a_file_lose_is_one_finding(
+    compare: Callable[..., Any],
+) -> None:
+    was = "".join(f"f(escape({name}))\nsomething_else();\n" for name in "abc")
+    now = was.replace("escape(", "").replace("))", ")")
+    (found,) = compare(check, {"a.js": was}, {"a.js": now}).findings
+    assert (found.line, found.message) == (1, "escape() no longer wraps a; also at lines 3, 5")
 
 
 def test_escaping_that_another_file_does_now(codes: Codes) -> None:
