@@ -25,7 +25,6 @@ _NAMED = 60  # maximum characters of a name or value in a message
 _COMMANDS = ("command", "args", "run", "uses")
 _DOT = re.compile(r"(?<!\\)\.")
 _GLOB = re.compile(r"[*?\[]")
-_BLANK = re.compile(r"\s+")
 
 
 @cache
@@ -153,7 +152,7 @@ class InfrastructureObject(Struct, frozen=True):
 
 def cut_middle(text: str) -> str:
     """The text in one line, shortened for a message."""
-    line = _BLANK.sub(" ", text).strip()
+    line = " ".join(text.split())
     return line if len(line) <= _NAMED else line[: _NAMED // 2] + "…" + line[-_NAMED // 2 :]
 
 

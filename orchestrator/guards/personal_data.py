@@ -16,13 +16,8 @@ from orchestrator.data_directories import read_table
 from orchestrator.engine.text_guards import Detection, Place
 
 _DATA = read_table(__file__, "personal_data.yaml")
-_LIKELY = re.compile(r"\d(?:[ .-]?\d){8}|[A-Z]{2}\d{2}")
-_PHONE = re.compile(r"[+＋]\s?\d")
-_WITH_COUNTRY = re.compile(r"[+＋](?:\S|\s\S+[ -])")  # a + and one number is a sum
-_DIGITS = re.compile(r"\d(?:[ ().-]{0,2}\d){7}")
-_ESCAPE = re.compile(r'\\+[bfnrt"]')  # of JSON: its letter would join the next word
+_HINTS = {name: re.compile(text) for name, text in _DATA["hints"].items()}
 _STANDS_FOR = {"n": "\n", '"': '"'}
-_JOINED = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 _LABEL_CHARACTERS = 40
 """Within which a word such as ``passport`` must stand before a number without check digits."""
 
@@ -54,7 +49,7 @@ class _Shape:
 def _words_before(found: re.Match[str]) -> str:
     """What stands before a match, with the words of names apart, as of ``phone_number``."""
     start = found.start()
-    return _JOINED.sub(" ", found.string[max(start - _LABEL_CHARACTERS, 0) : start])
+    return _HINTS["joined"].sub(" ", found.string[max(start - _LABEL_CHARACTERS, 0) : start])
 
 
 _SHAPES = [_Shape(rule) for rule in _DATA["numbers"]]
@@ -97,7 +92,7 @@ class PersonalGuard:
 
     def detect(self, text: str) -> Detection | None:
         """The kinds of personal data, and the text with each replaced by its kind."""
-        seen = _ESCAPE.sub(lambda m: _STANDS_FOR.get(m[0][-1], " ").rjust(len(m[0])), text)
+        seen = _HINTS["escape"].sub(lambda m: _STANDS_FOR.get(m[0][-1], " ").rjust(len(m[0])), text)
         spans = _merge_overlaps([span for detect in self._detectors for span in detect(seen)])
         if not spans:
             return None
@@ -125,7 +120,7 @@ def _merge_overlaps(found: Sequence[PersonalDataSpan]) -> list[PersonalDataSpan]
 def numbers(text: str) -> Iterator[PersonalDataSpan]:
     """Numbers of people and accounts, searched line by line."""
     for done, line in _lines(text):
-        for shape in _SHAPES if _LIKELY.search(line) else ():
+        for shape in _SHAPES if _HINTS["likely"].search(line) else ():
             for found in filter(shape.counts, shape.search(line)):
                 yield PersonalDataSpan(done + found.start(), done + found.end(), shape.kind)
 
@@ -141,12 +136,12 @@ def emails(text: str) -> Iterator[PersonalDataSpan]:
 
 def phones(text: str) -> Iterator[PersonalDataSpan]:
     """International numbers, and national ones as people of the largest countries write them."""
-    if _PHONE.search(text):
+    if _HINTS["phone"].search(text):
         for found in phonenumbers.PhoneNumberMatcher(text, None):
-            if _WITH_COUNTRY.match(found.raw_string):
+            if _HINTS["with_country"].match(found.raw_string):
                 yield PersonalDataSpan(found.start, found.end, "phone number")
     for done, line in _lines(text):
-        for regions, shape, label in _PHONE_SHAPES if _DIGITS.search(line) else ():
+        for regions, shape, label in _PHONE_SHAPES if _HINTS["digits"].search(line) else ():
             for match in shape.finditer(line):
                 labeled = label is None or label.search(_words_before(match))
                 if labeled and any(_is_phone(match.group(), region) for region in regions):

@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import accumulate
 
 from diffchecks.new_findings import remove_white_space
+from orchestrator.data_directories import read_table
 from orchestrator.engine.untrusted_text import escape_markers
 
 MIN_QUOTE = 5
@@ -24,15 +25,8 @@ NEAR_LINES = 30
 REDACTED = "[redacted]"
 """What agents are shown in place of a secret."""
 
-_FENCE = re.compile(r"\A\s*```[^\n]*\n|\n?\s*```\s*\Z")
-_LINE_NUMBER = re.compile(r"^[ \t]*[+-]?L?\d+[ \t]*[:|][ \t]?", re.MULTILINE)
-_DIFF_PREFIX = re.compile(r"^(?:[+-](?![+-]{2} )|> )", re.MULTILINE)
-_UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
-_ELLIPSIS = re.compile(r"^[ \t]*(?:#|//)?[ \t]*(?:\.\.\.|…)[ \t]*$", re.MULTILINE)
-_LEFT_OUT = re.compile(
-    rf"{_ELLIPSIS.pattern}|{re.escape(REDACTED)}|\.\.\.|…|\[\.\.\.\]", re.MULTILINE
-)
-_COMMENT = re.compile(r"#|//|--|/\*|<!--")
+_MARKS = read_table(__file__, "quote_marks.yaml")
+_PATTERNS = {name: re.compile(text, re.MULTILINE) for name, text in _MARKS.items()}
 _MAX_LEFT_OUT = 1500
 """Characters without white space that an ellipsis or a redaction may stand for."""
 
@@ -60,11 +54,12 @@ class FileText:
         whole = _normalize(quote)
         if whole in self._text:
             return self._matches(f"({re.escape(whole)})") if whole else []
-        elided = bool(_ELLIPSIS.search(quote))
+        elided = bool(_PATTERNS["ellipsis"].search(quote))
         most_lines = len(self._starts) if elided else quote.count("\n") + 1
-        parts = [part for part in map(_normalize, _LEFT_OUT.split(quote)) if part]
+        left_out = _PATTERNS["left_out"]
+        parts = [part for part in map(_normalize, left_out.split(quote)) if part]
         # A secret has a line of its own around it; an ellipsis stands for anything.
-        least = MIN_QUOTE if {*_LEFT_OUT.findall(quote)} <= {REDACTED} else 2 * MIN_QUOTE
+        least = MIN_QUOTE if {*left_out.findall(quote)} <= {REDACTED} else 2 * MIN_QUOTE
         if parts == [whole] or sum(map(len, parts)) < least:
             return []
         gap = f".{{0,{_MAX_LEFT_OUT}}}?"
@@ -103,7 +98,7 @@ def find_whole_lines(lines: Sequence[str], quote: str) -> list[Place]:
     def is_whole(place: Place) -> bool:
         text = _normalize("\n".join(lines[place[0] - 1 : place[1]]))
         rest = text.removeprefix(whole)
-        return not rest or (rest != text and bool(_COMMENT.match(rest)))
+        return not rest or (rest != text and bool(_PATTERNS["comment"].match(rest)))
 
     whole = _normalize(quote)
     places = find_quote(lines, quote)
@@ -145,10 +140,10 @@ def _normalize(text: str) -> str:
 def _forms(quote: str) -> Iterator[str]:
     """The quotation, then the texts of which it may be an altered copy."""
     seen: set[str] = set()
-    unfenced = _FENCE.sub("", quote)
+    unfenced = _PATTERNS["fence"].sub("", quote)
     for text in (quote, unfenced, unfenced.strip().strip("`\"'“”")):
-        plain = [text, _LINE_NUMBER.sub("", text)]
-        for bare in (*plain, *(_DIFF_PREFIX.sub("", each) for each in plain)):
+        plain = [text, _PATTERNS["line_number"].sub("", text)]
+        for bare in (*plain, *(_PATTERNS["diff_prefix"].sub("", each) for each in plain)):
             for form in (bare, _unescape(bare), html.unescape(bare)):
                 if form not in seen:
                     seen.add(form)
@@ -157,5 +152,5 @@ def _forms(quote: str) -> Iterator[str]:
 
 def _unescape(text: str) -> str:
     r"""A text as it was before a tool or JSON escaped it: ``\u202e``, ``\x1b``, ``\"``."""
-    plain = _UNICODE_ESCAPE.sub(lambda match: chr(int(match[1] or match[2], 16)), text)
+    plain = _PATTERNS["unicode_escape"].sub(lambda match: chr(int(match[1] or match[2], 16)), text)
     return plain.replace('\\"', '"').replace("\\'", "'").replace("\\n", "\n").replace("\\t", "\t")
