@@ -103,7 +103,7 @@ class Ruff(Linter):
         path = copies.paths[name]
         if path.endswith(_NOTEBOOK) and code in _TABLE["not_in_notebooks"]:
             return None
-        if code in _HARMLESS and _HARMLESS[code].search(message):
+        if code in _HARMLESS and _HARMLESS[code].match(f"{message}\n{copies.text(name)}"):
             return None
         if code in _IN_CONTEXT and not _IN_CONTEXT[code](result, copies, name):
             return None

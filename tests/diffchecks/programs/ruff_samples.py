@@ -112,7 +112,10 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "F525": ('"{} {0}".format(1)\n', '"{0} {0}".format(1)\n'),
     "PLE1300": ('"{:z}".format(1)\n', '"{:d}".format(1)\n'),
     "PLE1307": ('"%d" % "a"\n', '"%d" % 1\n'),
-    "PLE1205": ('logging.info("a %s", 1, 2)\n', 'logging.info("a %s %s", 1, 2)\n'),
+    "PLE1205": (
+        'from a import b\nimport logging\nlogging.info("a {}", 1)\n',
+        'from a import (\n    b,\n    logging,\n)\nlogging.info("a {}", 1)\n',
+    ),
     "PLE1206": ('logging.info("a %s %s", 1)\n', 'logging.info("a %s", 1)\n'),
     "G101": ('logging.info("a", extra={"name": 1})\n', 'logging.info("a", extra={"who": 1})\n'),
     # values shared and classes
