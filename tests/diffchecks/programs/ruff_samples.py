@@ -30,8 +30,8 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "F401": ("import array\n", "import array\nprint(array)\n"),
     "F841": (within("q = x"), within("q = x\nreturn q")),
     "F811": (
-        within("return 1") + within("return 2"),
-        within("return 1") + within("return 2", "def g():"),
+        within('return app.get("/")(f)') + within("return 2"),
+        '@app.get("/")\n@b\n' + within("return 1") + within("return 2"),
     ),
     "F601": ('d = {"a": 1, "a": 2}\n', 'd = {"a": 1, "b": 2}\n'),
     "B035": ('d = {"k": v for v in range(3)}\n', "d = {v: v for v in range(3)}\n"),
