@@ -160,7 +160,7 @@ async def test_a_path_is_constant_if_each_way_to_its_removal_sets_it(
 async def test_of_a_makefile_the_recipes_are_examined(export: Export) -> None:
     recipes = (
         "DIR ?= build\nifeq ($(CI),)\n\tDIR := out\nendif\n\n"
-        'clean: all\n\t@if [ -n "$(DIR)" ]; then rm -rf "$$HOME/"; fi\n'
+        'clean: all\n\t@if [ -n "$(DIR)" ]; then rm -rf "$$HOME/"; fi\n\t$(AM_V_GEN) (cd a && ls)\n'
     )
     files = {"Makefile": recipes, "other.mk": f"SHELL := /usr/bin/pwsh\n{recipes}"}
     files["named.mk"] = f"SHELL = $(SHELL_PATH)\n{recipes}"

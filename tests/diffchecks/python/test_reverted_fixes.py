@@ -225,6 +225,8 @@ def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):
         ("Injection of values via the constructor", None),
         ("Merge pull request from GHSA-2345-6789-cfgh", "security"),
         ("Merge commit from fork", "security"),
+        ("Merge branch 'master' into unauthorized-exception", None),
+        ("Merge branch 'xss-in-titles' into main", "security"),
         ("fix(security): look at links", "security"),
         ("Limit the size of a request\n\nAnybody could cause a denial of service.", "security"),
         ("Limit the size of a request\n\nUntrusted input may be large.", "security"),
