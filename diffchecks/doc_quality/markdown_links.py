@@ -82,7 +82,8 @@ def _judge(
             continue  # a label, or outside of the repository: a code host's own pages
         if not path:
             place = source.path
-        place = next((page for end in _ENDINGS if (page := place + end) in files), place)
+        ways = (way + end for way in (place, "//" + posixpath.basename(place)) for end in _ENDINGS)
+        place = next(filter(files.__contains__, ways), place)
         if place not in files and place != ".":
             yield RawFinding(
                 "missing-target", source.path, line, f"{path} does not exist", confidence=0.9
@@ -122,6 +123,8 @@ def _letters(anchor: str) -> str:
 def run(job: SideJob) -> CheckReply:
     """Check the files of a job (see ``check_io``); ``tree`` names every file of the side."""
     files = frozenset(job.tree).union(*map(_above, job.tree))
+    if "mix.exs" in files:  # ExDoc puts all pages, and all images, into one folder
+        files |= {"//" + posixpath.basename(path) for path in job.tree}
     sites = tuple({site["docs"] for path in job.tree if (site := _PATTERNS["site"].match(path))})
     return check_files(job, partial(_judge, root=job.root, files=files, sites=sites))
 

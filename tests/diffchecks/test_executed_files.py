@@ -93,6 +93,7 @@ def test_a_text_that_is_run_is_a_gap(
         ("a.sh", ". ./.env", ".env", "# settings\nexport A='b c'\nB=1\n"),
         ("a.sh", "cat x.txt", "x.txt", CODE),
         ("Makefile", "\tpip install -e . -c x.txt", "x.txt", CODE),
+        ("a.md", "See [node x](../x/x.txt).", "x.txt", CODE),
         ("userguide", "include the following line in your x.txt file:", "x.txt", CODE),
         ("a.go", 'filepath.Join(node, "x.txt")', "x.txt", CODE),
         ("a.js", "require('../config/a')", "b/config", CODE),

@@ -305,6 +305,15 @@ def test_an_anchor_may_be_an_attribute_of_its_heading(tmp_path: Path) -> None:
     assert [(raw.code, raw.line) for raw in found.findings] == [("missing-anchor", 6)]
 
 
+def test_a_generator_may_put_all_pages_into_one_folder(tmp_path: Path) -> None:
+    tree = ["docs/b/a.md", "docs/images/x.png", "docs/c.md"]
+    page = "[x](images/x.png) [y](c.md#d) [z](gone.png)\n"
+    other = look(markdown_links, tmp_path, "docs/b/a.md", page, tree=tree)
+    assert codes(other) == ["missing-target"] * 3
+    found = look(markdown_links, tmp_path, "docs/b/a.md", page, tree=[*tree, "mix.exs"])
+    assert [raw.message for raw in found.findings] == ["gone.png does not exist"]
+
+
 def test_each_generator_has_its_own_rule_for_what_an_anchor_has_for_punctuation(
     tmp_path: Path,
 ) -> None:
