@@ -164,6 +164,9 @@ AS_STRONG = [
     ("a.js", "cookie.visible = true;", "true", "false"),
     ("a.js", "form.required = true;", "true", "false"),
     ("a.js", "const maxItems = 10;", "10", "12"),
+    # No number, and one that Python does not read.
+    ("a.blade.php", '<input maxlength="[0-9]{9}">', "9]", "9_]"),
+    ("a.js", "const maxItems = 10;", "10", "1" * 5000),
     ("a.rb", "validates_length_of :name, :maximum => 30", "30", "255"),
     ("a.js", "const width = 10;", "10", "-1"),
     ("a.go", "cfg := Config{InsecureSkipVerify: true}", "true", "false"),
