@@ -95,6 +95,7 @@ def test_a_text_that_is_run_is_a_gap(
         ("Makefile", "\tpip install -e . -c x.txt", "x.txt", CODE),
         ("a.md", "See [node x](../x/x.txt).", "x.txt", CODE),
         ("userguide", "include the following line in your x.txt file:", "x.txt", CODE),
+        ("userguide", "include ~/.a/x.txt", "x.txt", CODE),  # a home, which no repository has
         ("a.go", 'filepath.Join(node, "x.txt")', "x.txt", CODE),
         ("a.js", "require('../config/a')", "b/config", CODE),
         ("a.sh", "sh x.txt.sh", "x.txt", CODE),
