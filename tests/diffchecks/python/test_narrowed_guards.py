@@ -229,3 +229,15 @@ def test_a_mark_of_another_class_takes_the_place_of_none(codes: Codes) -> None:
     ]
     above = text.format("[Authorize]\n", "Base", "Controller")
     assert codes(check, base, {"Orders.cs": bare, "Base.cs": above}) == []
+
+
+def test_what_carries_out_an_annotation_or_sends_no_token_lets_nobody_in(codes: Codes) -> None:
+    meta = "@Around\n@Type(RateLimiterInterceptor.class)\n@PreAuthorize(ADMIN)\npublic @interface A {\n}\n"
+    less = meta.replace("@Type(RateLimiterInterceptor.class)\n", "")
+    assert codes(check, {"A.java": meta}, {"A.java": less}) == []
+    open_to_all = less.replace("@PreAuthorize(ADMIN)\n", "")
+    assert codes(check, {"A.java": less}, {"A.java": open_to_all}) == ["access-control-removed"]
+    hub = 'class A {\n    void F() {\n        b.MapHub<H>("/hub");\n    }\n}\n'
+    for call, found in (("DisableAntiforgery", []), ("AllowAnonymous", ["access-control-removed"])):
+        head = hub.replace(";", f"\n            .{call}();")
+        assert codes(check, {"A.cs": hub}, {"A.cs": head}) == found
