@@ -223,7 +223,10 @@ def _behind_an_exit(path: str, block: Sequence[ast.stmt]) -> Iterator[RawFinding
         if not (isinstance(statement, _EXITS) or _is_endless(statement)):
             continue
         rest = block[at + 1 :]
-        if not (_makes_a_generator(rest) or all(_does_nothing(statement) for statement in rest)):
+        inside = (child for statement in rest for child in walk(statement))
+        # A yield there may make the function a generator.
+        yields = any(isinstance(child, ast.Yield | ast.YieldFrom) for child in inside)
+        if not (yields or all(map(_does_nothing, rest))):
             kind = type(statement).__name__.lower()
             says = f"unreachable: line {statement.lineno} exits before it ({kind})"
             yield RawFinding("unreachable", path, rest[0].lineno, says)
@@ -248,15 +251,6 @@ def _breaks(node: ast.AST) -> bool:
         return False
     inner = node.orelse if isinstance(node, ast.For | ast.AsyncFor | ast.While) else None
     return any(map(_breaks, ast.iter_child_nodes(node) if inner is None else inner))
-
-
-def _makes_a_generator(block: Sequence[ast.stmt]) -> bool:
-    """Whether an unreachable ``yield`` is there to make the function a generator."""
-    return any(
-        isinstance(child, ast.Yield | ast.YieldFrom)
-        for statement in block
-        for child in walk(statement)
-    )
 
 
 def _does_nothing(statement: ast.stmt) -> bool:

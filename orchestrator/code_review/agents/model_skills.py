@@ -166,7 +166,10 @@ def for_model(
     ours = {*ANALYZERS, *LEAD_TOOLS}
     offered = {name for name in spec.tools if name not in ours and find_tool(state, spec, name)}
     known = {*TOOLS, *spec.tools}
-    found = set[str]() if names is None else _tools_with_findings(state, names)
+    found = set[str]()  # the analyzers that have found something in these files
+    if names is not None:
+        results = ((call.tool, one.path) for call in state.calls() for one in call.result.findings)
+        found = {tool for tool, path in results if path in names}
     wanted = [
         skill
         for skill in spec.skills
@@ -204,12 +207,3 @@ def _say_once(playbooks: Iterable[Skill]) -> Iterator[Skill]:
         new = [line for line in checks.splitlines() if line and line not in seen]
         seen.update(new)
         yield replace(skill, text="\n".join([text + heading, "", *new]) if new else text.rstrip())
-
-
-def _tools_with_findings(state: ReviewState, names: Collection[str]) -> set[str]:
-    """The analyzers that have found something in these files."""
-    return {
-        call.tool
-        for call in state.calls()
-        if any(finding.path in names for finding in call.result.findings)
-    }

@@ -12,14 +12,23 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from orchestrator.data_directories import read_table
-
 if TYPE_CHECKING:  # a start of the command need not import them
     from diffchecks.rules import Rule
     from orchestrator.app.finding_excerpts import ExcerptLine
     from orchestrator.code_review.verdict.model import Verdict
 
-FORMATS: Mapping[str, str] = read_table(__file__, "formats.yaml")
+FORMATS = {
+    "json": "listing_formats:render_json",
+    "sarif": "sarif:render_sarif",
+    "github": "listing_formats:render_annotations",
+    "gitlab": "listing_formats:render_code_quality",
+    "rdjson": "listing_formats:render_rdjson",
+    "junit": "listing_formats:render_junit",
+    "checkstyle": "listing_formats:render_checkstyle",
+    "html": "html_page:render_html",
+    "markdown": "markdown:render_markdown",
+}
+"""Format -> its module below this package, and the function in it."""
 HOLDS_COMMANDS = ("github",)
 """Formats whose text gives commands to a CI runner, so that it is printed unchanged."""
 
