@@ -25,7 +25,7 @@ NEAR_LINES = 30
 REDACTED = "[redacted]"
 """What agents are shown in place of a secret."""
 
-_MARKS = read_table(__file__, "quote_marks.yaml")
+_MARKS: dict[str, str] = read_table(__file__, "quote_marks.yaml")
 _PATTERNS = {name: re.compile(text, re.MULTILINE) for name, text in _MARKS.items()}
 _MAX_LEFT_OUT = 1500
 """Characters without white space that an ellipsis or a redaction may stand for."""
@@ -152,7 +152,7 @@ def _forms(quote: str) -> Iterator[str]:
 
 def _unescape(text: str) -> str:
     r"""A text as it was before a tool or JSON escaped it: ``\u202e``, ``\x1b``, ``\"``."""
-    plain: str = _PATTERNS["unicode_escape"].sub(
+    plain = _PATTERNS["unicode_escape"].sub(
         lambda match: chr(int(match[1] or match[2], 16)), text
     )
     return plain.replace('\\"', '"').replace("\\'", "'").replace("\\n", "\n").replace("\\t", "\t")
