@@ -152,7 +152,5 @@ def _forms(quote: str) -> Iterator[str]:
 
 def _unescape(text: str) -> str:
     r"""A text as it was before a tool or JSON escaped it: ``\u202e``, ``\x1b``, ``\"``."""
-    plain = _PATTERNS["unicode_escape"].sub(
-        lambda match: chr(int(match[1] or match[2], 16)), text
-    )
+    plain = _PATTERNS["unicode_escape"].sub(lambda match: chr(int(match[1] or match[2], 16)), text)
     return plain.replace('\\"', '"').replace("\\'", "'").replace("\\n", "\n").replace("\\t", "\t")
