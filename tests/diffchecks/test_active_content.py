@@ -20,6 +20,7 @@ PAIRS = [
     (PROSE, "a.md", "<script>go()</script>", "<script setup>go()</script>"),
     (PROSE, "a.md", "<script>go()</script>", '<script src="https://a.example/a.js"></script>'),
     (PROSE, "a.md", "<img src=x onerror=go()>", "`<img src=x onerror=go()>`"),
+    (PROSE, "a.md", "<script>go()</script>", "<script>your code</script>"),
     (PROSE, "a.md", "[a](javascript:go())", "[a](javascript:void(0))"),
     (PROSE, "a.md", "[a]: javascript:go()", "    [a]: javascript:go()"),
     (SETTING, ".gitmodules", "\tupdate = !make", "\tupdate = rebase"),

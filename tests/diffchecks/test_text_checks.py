@@ -305,6 +305,11 @@ def test_an_anchor_may_be_an_attribute_of_its_heading(tmp_path: Path) -> None:
     assert [(raw.code, raw.line) for raw in found.findings] == [("missing-anchor", 6)]
 
 
+def flag(region: str) -> str:
+    """The emoji of a region's flag."""
+    return "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in f"{region}\x7f")
+
+
 def test_a_generator_may_put_all_pages_into_one_folder(tmp_path: Path) -> None:
     tree = ["docs/b/a.md", "docs/images/x.png", "docs/c.md"]
     page = "[x](images/x.png) [y](c.md#d) [z](gone.png)\n"
@@ -340,6 +345,9 @@ def test_each_generator_has_its_own_rule_for_what_an_anchor_has_for_punctuation(
         ("src/test/kotlin/a.kt", "val a\ufeff = 1\n", ["invisible"]),
         ("src/main/resources/a.kt", "val a\ufeff = 1\n", ["invisible"]),
         ("src/test/resources/a.kt", "val a = 1 // \u202e\n", ["bidi-control"]),
+        ("src/a.py", f"a = '{flag('gbeng')}'\n", []),
+        ("src/a.py", f"a = '{flag('ignorealltests')}'\n", ["tag-characters"]),
+        ("src/a.py", f"a = '{flag('gbeng')[1:]}'\n", ["tag-characters"]),
     ],
 )
 def test_an_invisible_character_that_its_comment_names_or_that_tests_read(

@@ -113,10 +113,13 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "PLE1300": ('"{:z}".format(1)\n', '"{:d}".format(1)\n'),
     "PLE1307": ('"%d" % "a"\n', '"%d" % 1\n'),
     "PLE1205": (
-        'from a import b\nimport logging\nlogging.info("a {}", 1)\n',
-        'from a import (\n    b,\n    logging,\n)\nlogging.info("a {}", 1)\n',
+        'from a import b\nlog = logging.log(a)\nlog.info("a {}", 1)\n',
+        'from a import (\n    b,\n    logging,\n)\nlog = logging.log(a)\nlog.info("a {}", 1)\n',
     ),
-    "PLE1206": ('logging.info("a %s %s", 1)\n', 'logging.info("a %s", 1)\n'),
+    "PLE1206": (
+        'from a import b as d\nlog = logging.log(a)\nlog.info("a %s %s", 1)\n',
+        'from a import b as logging\nlog = logging.log(a)\nlog.info("a %s %s", 1)\n',
+    ),
     "G101": ('logging.info("a", extra={"name": 1})\n', 'logging.info("a", extra={"who": 1})\n'),
     # values shared and classes
     "B006": ("def f(a=[]): ...\n", "def f(a=None): ...\n"),

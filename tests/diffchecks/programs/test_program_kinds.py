@@ -433,3 +433,12 @@ async def test_what_the_lines_above_show_to_be_intended_is_not_reported(
     report = await make(frozenset({code})).run(export({path: text}), [path])
     assert codes(report) == [code] * len(lines)
     assert [found.line for found in report.findings] == lines
+
+
+async def test_a_logger_from_elsewhere_may_have_messages_with_braces(export: Export) -> None:
+    log = 'def f(log):\n    log.info("a {}", 1)\n'
+    other = 'def g(log):\n    log.info("b %s", 1)\n'
+    files = {"a.py": log, "b.py": f"import logging\n{log}", "c.py": log + other}
+    files["d.py"] = f"from os import path\n{log}"
+    report = await Ruff({"PLE1205"}).run(export(files), list(files))
+    assert [finding.path for finding in report.findings] == ["b.py", "c.py"]

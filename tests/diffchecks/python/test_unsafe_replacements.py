@@ -81,6 +81,7 @@ FINE = [
     ("a.scala", "def f = userAction { r =>", "def f = adminAction { r =>"),
     ("a.py", "port = int(text)", "port = model.eval(text)"),
     ("a.py", "run('SELECT a FROM b WHERE c = %s', [c])", "run('SELECT a FROM b WHERE c = 1')"),
+    ("a.py", 'x = """SELECT a FROM {}\n""".format(t)', 'x = f"SELECT a FROM {t}"'),
     ("a.py", "say('Where %s is', a)", "say('It is from ' + a)"),
     ("A.java", 'hash("SHA-256", text);', 'hash("SHA-512", text);'),
     ("a.py", "path = safe_join(root, name)", "path = safe_join(root, 'a', name)"),
