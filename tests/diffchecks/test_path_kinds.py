@@ -131,6 +131,7 @@ news.json
 node_modules/a/index.js               code vendored
 web/vendor/a.js                       code vendored
 web/static/vendors/a.js               code vendored
+src/Admin/wwwroot/lib/jquery/jquery.js   code vendored
 app/vendors/views.py                  code
 pip/_vendor/six.py                    code vendored
 third_party/lib/a.c                   code vendored
