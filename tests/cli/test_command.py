@@ -159,10 +159,14 @@ def test_outside_a_repository_nothing_is_left_behind(call: Call, tmp_path: Path)
 
 def started(repo: Repo, *before: str) -> subprocess.Popen[bytes]:
     """A review that is at its specialists' work; with cached results it might end there."""
+    ours = signal.signal(
+        signal.SIGHUP, signal.SIG_DFL
+    )  # what runs under nohup inherits to ignore it
     process = subprocess.Popen(
         [*before, sys.executable, "-m", "orchestrator", "review", "--no-cache"],
         cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
+    signal.signal(signal.SIGHUP, ours)
     assert process.stderr is not None
     for line in process.stderr:
         if b"security: started" in line:
