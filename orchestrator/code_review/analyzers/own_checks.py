@@ -80,8 +80,8 @@ async def call_check_in_batches(
 ) -> tuple[list[T], dict[str, str]]:
     """Run a check over files, many in one call; a batch that fails is split to find the culprit.
 
-    A batch of ``BATCH`` files is split into single files at once, so that a file that breaks the
-    check costs its time twice.
+    It is split into single files at once, so that a file that breaks the check costs its time
+    twice; one of ``WHOLE_TREE_BATCH`` into halves, as each call reads the whole tree.
 
     Args:
         job: all parts of the job but ``paths``.
@@ -102,7 +102,7 @@ async def call_check_in_batches(
             if len(batch) == 1:
                 errors[batch[0]] = str(error)
             else:
-                part = 1 if size == BATCH else len(batch) // 2
+                part = len(batch) // 2 if size == WHOLE_TREE_BATCH else 1
                 batches += [batch[at : at + part] for at in range(0, len(batch), part)]
     return replies, errors
 
@@ -264,7 +264,7 @@ class PatternsCheck(SideCheck):
         """As ``call_check_in_batches``, from replies to the other checks where they have them."""
         asked, known = self._workspace.pattern_passes.of[side.name]
         missing = [path for path in paths if path not in asked]
-        seconds, size = time_limit(SECONDS, min(BATCH, len(missing))), PATTERNS_BATCH
+        seconds, size = time_limit(SECONDS, min(PATTERNS_BATCH, len(missing))), PATTERNS_BATCH
         ask = partial(call_check_in_batches, self._pool, "patterns:run_for_all", job, size=size)
         halves = (partial(ask, missing[n::2], seconds, list[CheckReply]) for n in range(2))
         (replies, errors), (more, other) = await run_both(*halves)

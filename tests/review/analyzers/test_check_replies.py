@@ -1,6 +1,7 @@
 """Replies of checks cross a process boundary: what has another shape is an error."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import ValidationError, convert
@@ -38,9 +39,17 @@ async def test_a_part_that_a_job_does_not_have_is_an_error(tmp_path: Path) -> No
 
 
 @pytest.mark.attack("file that takes a parser minutes")
+@pytest.mark.parametrize("size", [own_checks.BATCH, own_checks.PATTERNS_BATCH])
 async def test_a_file_that_takes_a_parser_too_long_is_a_gap_and_the_others_are_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
+    calls: list[int] = []
+
+    async def counted(*given: Any) -> Any:
+        calls.append(len(given[2]["paths"]))
+        return await call_check(*given)
+
+    monkeypatch.setattr(own_checks, "call_check", counted)
     monkeypatch.setattr(own_checks, "FILE_SECONDS", 0.5)
     names = [f"{number}.yaml" for number in range(8)]
     for name in names:
@@ -49,8 +58,9 @@ async def test_a_file_that_takes_a_parser_too_long_is_a_gap_and_the_others_are_c
     job = {"root": str(tmp_path)}
     async with WorkerPool(1, prefix=PREFIX, reads=[tmp_path]) as pool:
         replies, errors = await call_check_in_batches(
-            pool, "syntax_and_duplicates:run", job, names, 60, CheckReply
+            pool, "syntax_and_duplicates:run", job, names, 60, CheckReply, size=size
         )
+    assert calls == [8, *[1] * 8]  # so the file costs its time twice
     name = "syntax_and_duplicates"
     assert errors == {"3.yaml": f"{name}: the worker took too much processor time for one file"}
     assert {path for reply in replies for path in reply.examined} == {*names} - {"3.yaml"}
