@@ -28,7 +28,7 @@ _NOT_IN = frozenset({"tests", "samples"})  # as in the rules; reading them takes
 
 MAX_LINE = 20_000  # characters; longer lines are generated, and take minutes
 _PACKED = f"a changed line is longer than {MAX_LINE} characters"
-_text = read_patterns("lost_wrapping")["one_text"].fullmatch
+_is_text = read_patterns("lost_wrapping")["one_text"].fullmatch
 _NOT_COMPARED = "lost lines were not compared with earlier security fixes"
 
 
@@ -118,7 +118,7 @@ def _read(suffix: str, whole: list[str], lines: list[str], touched: frozenset[in
 
 def _is_packed(lines: list[str], touched: frozenset[int]) -> bool:
     """Whether a differing line, or one next to it, is generated; one text is data, however long."""
-    packed = (n for n, line in enumerate(lines, 1) if len(line) > MAX_LINE and not _text(line))
+    packed = (n for n, line in enumerate(lines, 1) if len(line) > MAX_LINE and not _is_text(line))
     return not touched.isdisjoint(packed)
 
 

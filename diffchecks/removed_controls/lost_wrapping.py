@@ -235,6 +235,17 @@ class LineRange(Struct, frozen=True):
     head: range
 
 
+def without_comments(path: str, lines: list[str]) -> list[str]:
+    """The lines of a file with blanks for its comments and docstrings."""
+    by_hash, by_both = (
+        matches(path, file_names(f"commented_by_{how}")) for how in ("hash", "both")
+    )
+    text = "\n".join(lines)
+    for kind in ["comment"] * (not by_hash) + ["hash_comment"] * (by_hash or by_both):
+        text = _PATTERNS[kind].sub(lambda one: one["kept"] or "\n" * one[0].count("\n"), text)
+    return text.split("\n") if lines else []
+
+
 class ChangedText:
     """The lines of a changed file in base and head, and the numbers of differing lines."""
 
@@ -252,20 +263,8 @@ class ChangedText:
     @cached_property
     def code(self) -> "ChangedText":
         """The text without comments, which protect nothing, whatever they say."""
-        by_hash, by_both = (
-            matches(self.path, file_names(f"commented_by_{how}")) for how in ("hash", "both")
-        )
-        kinds = ["comment"] * (not by_hash) + ["hash_comment"] * (by_hash or by_both)
-
-        def bare(lines: list[str]) -> list[str]:
-            text = "\n".join(lines)
-            for kind in kinds:
-                text = _PATTERNS[kind].sub(
-                    lambda one: one["kept"] or "\n" * one[0].count("\n"), text
-                )
-            return text.split("\n") if lines else []
-
-        return ChangedText(self.path, bare(self.base), bare(self.head), self.removed, self.added)
+        base, head = (without_comments(self.path, lines) for lines in (self.base, self.head))
+        return ChangedText(self.path, base, head, self.removed, self.added)
 
     @cached_property
     def added_text(self) -> str:

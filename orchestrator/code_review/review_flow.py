@@ -51,7 +51,12 @@ from orchestrator.engine.tool_call_records import calls_under
 from orchestrator.errors import ApprovalRequired, BudgetExhausted, NotPermitted
 from orchestrator.wording import count_noun
 
-ENDS = {"done": "Done"} | {why: f"Stop{why.title()}" for why in ("budget", "stagnation", "human")}
+ENDS = {
+    "done": "Done",
+    "budget": "StopBudget",
+    "stagnation": "StopStagnation",
+    "human": "StopHuman",
+}
 
 
 async def intake(state: ReviewState) -> str:

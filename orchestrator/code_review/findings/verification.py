@@ -374,7 +374,7 @@ async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
 
 def _code(side: SideName, path: str, lines: Sequence[str], first: int, last: int) -> _Code:
     """Lines of a file, with the names that connect them."""
-    from diffchecks.removed_controls.lost_wrapping import ChangedText  # noqa: PLC0415 - verifier only
+    from diffchecks.removed_controls.lost_wrapping import without_comments  # noqa: PLC0415 - verifier only
 
     block = find_block(lines, first, last)
     within = (enclosing_names(lines, first) | {block.name}) - _COMMON
@@ -382,7 +382,7 @@ def _code(side: SideName, path: str, lines: Sequence[str], first: int, last: int
     text = "\n".join(lines[first - 1 : last])
     names = telling_names(text)
     if not _PROSE.fullmatch(path):
-        bare = ChangedText(path, [], [*lines], (), ()).code.head[first - 1 : last]
+        bare = without_comments(path, [*lines])[first - 1 : last]
         text = _COMMENT.sub("", "\n".join(bare))
     return _Code(side, path, first, last, names, within, block.name, around, text)
 
