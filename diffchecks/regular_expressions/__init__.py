@@ -1,7 +1,5 @@
 """Literal regular expressions in Python and JavaScript that take exponential or cubic time."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

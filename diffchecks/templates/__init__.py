@@ -4,8 +4,6 @@ The dialects are data, one file each under ``data/templates``; ``dialects.py`` h
 Only HTML templates are read: configuration files and messages are unescaped on purpose.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
