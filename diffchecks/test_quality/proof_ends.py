@@ -117,11 +117,7 @@ def require_imports(end: TestEnd) -> None:
 
 
 def _shows_removal(predicted: Prediction, end: TestEnd, paths: Collection[str]) -> bool:
-    """Whether a failure of head shows that a name of base, or a parameter, is gone, as claimed.
-
-    Raises:
-        NoProof: that is not claimed, or the failure is the test's own doing.
-    """
+    """Whether a failure of head shows that a name of base, or a parameter, is gone, as claimed."""
     refused = _TEXTS["refused"].search(end.message)
     function, *parameters = refused.groups() if refused else ("",)
     defined = rf"\b(?:def |class |(?=lambda)){function.strip('<>')}\b"

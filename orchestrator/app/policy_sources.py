@@ -89,11 +89,7 @@ def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
 
 
 def _read_models(catalog: Catalog, given: Sequence[str]) -> dict[str, str]:
-    """Agent → model, of ``--model``; the model of all others is under ``EVERYONE``.
-
-    Raises:
-        InputError: there is no such agent, or there cannot be such a model.
-    """
+    """Agent → model, of ``--model``; the model of all others is under ``EVERYONE``."""
     asked: dict[str, str] = {}
     for text in given:
         agent, _, model = text.rpartition("=")

@@ -347,11 +347,7 @@ def require_source(options: ReviewOptions, instead: str = ", or a patch with --d
 
 @contextmanager
 def _interruptible(session: ReviewSession) -> Iterator[None]:
-    """Say how to resume the run if the user interrupts it.
-
-    Raises:
-        Interrupted: the user did.
-    """
+    """Say how to resume the run if the user interrupts it."""
     with end_signals_as_interrupt():
         try:
             yield

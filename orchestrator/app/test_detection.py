@@ -86,11 +86,7 @@ def write_tests(top: Path, found: list[FoundTests]) -> Iterator[str]:
 
 
 def _require_added(before: str, after: str) -> None:
-    """Check that a file says what it said, and has the setting, which it had not.
-
-    Raises:
-        InputError: it does not.
-    """
+    """Check that a file says what it said, and has the setting, which it had not."""
     from yaml import YAMLError  # noqa: PLC0415 - only this command needs it
 
     try:

@@ -325,11 +325,7 @@ def _longest_answer(model: Model, request: Request, account: Account) -> int:
 
 
 def _response_to_json(response: Response) -> Json:
-    """A model's answer as the journal keeps it.
-
-    Raises:
-        ModelError: it has a value that JSON cannot represent.
-    """
+    """A model's answer as the journal keeps it."""
     try:
         value: Json = to_builtins(response)
     except RecursionError:

@@ -128,11 +128,7 @@ def split_thinking(text: str) -> tuple[str, str, str]:
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
-    """The outermost JSON objects, and the markers of thinking outside of them.
-
-    Raises:
-        ValueError: too many begin like an object and are none.
-    """
+    """The outermost JSON objects, and the markers of thinking outside of them."""
     at = broken = 0
     while found := _MARKER.search(text, at):
         kind, at = found.lastgroup, found.end()

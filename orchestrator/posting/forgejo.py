@@ -141,11 +141,7 @@ class Forgejo:
         """Do nothing: the API has no such call."""
 
     def _call(self, what: str, method: str, path: str, **given: Any) -> httpx2.Response:
-        """Make a call, with retries only for rate limits.
-
-        Raises:
-            ForgeError: the server refused it, or could not be reached.
-        """
+        """Make a call, with retries only for rate limits."""
         for _ in range(TRIES):
             try:
                 response = self._client.request(method, path, **given)

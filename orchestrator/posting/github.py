@@ -157,11 +157,7 @@ def _read_workflow_run(event: str) -> WorkflowRun | None:
 
 @calling_github("find the pull request")
 def _find_request(client: "github.Github", project: str, run: WorkflowRun) -> int:
-    """The open pull request of a run's head: the event names none where it comes from a fork.
-
-    Raises:
-        HeadMoved: no open pull request has that head.
-    """
+    """The open pull request of a run's head: the event names none where it comes from a fork."""
     head = f"{run.head_repository.owner.login}:{run.head_branch}"
     for pull in client.get_repo(project).get_pulls(state="open", head=head):
         if pull.head.sha == run.head_sha:

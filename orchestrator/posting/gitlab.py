@@ -54,11 +54,7 @@ def open_forge(target: PostingTarget) -> "GitLab":
 
 @contextmanager
 def _calling_gitlab(what: str) -> Iterator[None]:
-    """For calls of GitLab; what goes wrong in them is one line.
-
-    Raises:
-        ForgeError: GitLab refused one, or could not be reached.
-    """
+    """For calls of GitLab; what goes wrong in them is one line."""
     try:
         yield
     except gitlab.GitlabError as error:

@@ -428,11 +428,7 @@ def _cleaned_comment(comment: Comment, clean: Callable[[str], str]) -> Comment:
 
 
 def _read_back(forge: Forge, plan: PostingPlan, refused: Sequence[Comment]) -> Receipt:
-    """Read back the present state.
-
-    Raises:
-        ForgeError: a part of the plan is missing that the forge has not refused.
-    """
+    """Read back the present state."""
     posted = forge.read_posted()
     there = {thread.identity for thread in posted.threads}
     open_now = {thread.id for thread in posted.threads if not thread.is_resolved}

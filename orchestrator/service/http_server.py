@@ -106,11 +106,7 @@ class Server:
 
     @asynccontextmanager
     async def _body(self, request: Request) -> AsyncIterator[bytearray]:
-        """The raw body, whose bytes count as held until it is let go.
-
-        Raises:
-            WebhookRefused: it is too large, incomplete, or others hold too much.
-        """
+        """The raw body, whose bytes count as held until it is let go."""
         body, taken = bytearray(), 0
         try:
             try:

@@ -91,11 +91,7 @@ def _initialize(programs: Path, data: Path, password_file: Path) -> None:
 
 
 def _programs(version: str | None) -> Path:
-    """The directory of PostgreSQL's programs, of the major version of existing data.
-
-    Raises:
-        InputError: they are not installed, or not in that version.
-    """
+    """The directory of PostgreSQL's programs, of the major version of existing data."""
     found = [Path(place) for pattern in PLACES for place in sorted(glob.glob(pattern))[::-1]]
     spec = find_spec(WHEEL)
     if spec is not None and spec.origin is not None:
@@ -152,11 +148,7 @@ def _remove_foreign_pid_file(data: Path) -> None:
 
 
 def _run(*argv: object, log: Path | None = None) -> str:
-    """Run one of PostgreSQL's programs; returns what it printed.
-
-    Raises:
-        StoreError: it failed; says why.
-    """
+    """Run one of PostgreSQL's programs; returns what it printed."""
     words, env = [str(word) for word in argv], {"PATH": SAFE_PATH, "LC_ALL": "C"}
     with start_process(words, env=env) as process:
         try:

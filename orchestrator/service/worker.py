@@ -109,11 +109,7 @@ class Worker:
         await self._settle(row, ended, time.monotonic() - began)
 
     async def _require_turn(self, db: psycopg.AsyncConnection, job: Job, row: StoredChange) -> None:
-        """Make a review wait if its installation or repository reached its hourly limit.
-
-        Raises:
-            TemporaryFailure: it did.
-        """
+        """Make a review wait if its installation or repository reached its hourly limit."""
         limits = self._settings.limits
         most = (limits.installation_hourly, limits.repository_hourly)
         if most == (None, None):
@@ -173,11 +169,7 @@ class Worker:
             return await self._run_child(context, "review_process", request, row)
 
     def _forge(self, row: StoredChange) -> ForgeSettings:
-        """The configuration of a change's forge.
-
-        Raises:
-            InputError: it no longer exists.
-        """
+        """The configuration of a change's forge."""
         forge = self._settings.forges.get(row.forge)
         if forge is None:
             raise InputError(f"the configuration no longer has the forge {row.forge}")
@@ -406,11 +398,7 @@ def _result(line: str) -> str:
 
 
 async def _ended(context: JobContext, child: Awaitable[ChildExit]) -> ChildExit:
-    """The end of a child; an error before its start counts as one.
-
-    Raises:
-        JobAborted: another worker has the job, or a newer push or a person cancelled it.
-    """
+    """The end of a child; an error before its start counts as one."""
     try:
         return await child
     except NoSecret as error:

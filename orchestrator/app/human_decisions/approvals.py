@@ -185,11 +185,7 @@ def decide_call(
 
 
 def _find_pending(journal: Journal, call: str) -> PendingCall:
-    """The pending call of that key or digest.
-
-    Raises:
-        InputError: there is none; lists the pending ones, or who has decided it.
-    """
+    """The pending call of that key or digest."""
     waiting = _pending(journal.run_id, pending_approvals(journal))
     for candidate in waiting:
         if call in {candidate.approval, candidate.call}:
@@ -200,11 +196,7 @@ def _find_pending(journal: Journal, call: str) -> PendingCall:
 
 
 def _require_first(journal: Journal, pending: PendingCall, who: str, now: float) -> None:
-    """Check that nobody else has decided: the first decision counts.
-
-    Raises:
-        InputError: somebody else has; says who, what and when.
-    """
+    """Check that nobody else has decided: the first decision counts."""
     known = journal.decisions.get(pending.call)
     if known is None or known["request"] != pending.request["request"]:
         return

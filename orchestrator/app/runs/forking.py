@@ -139,11 +139,7 @@ def _find_state(rows: Sequence[Row], at: str) -> tuple[Row, str]:
 
 
 def _replace_plan(rows: Sequence[Row], state: str, file: Path) -> dict[str, Any]:
-    """The key of the last plan and its outcome's new body.
-
-    Raises:
-        InputError: the plan cannot be read, or no plan is used after the state.
-    """
+    """The key of the last plan and its outcome's new body."""
     outcomes = ((row, Key.parse(row.key)) for row in rows if row.kind == "outcome")
     plans = [row for row, key in outcomes if key.part == "plan" and key == key.task]
     if state not in {"Triage", "Act"} or not plans:

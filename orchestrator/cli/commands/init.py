@@ -94,11 +94,7 @@ def _put(
 
 
 def _ask(question: str, answers: Sequence[str], default: str, option: str) -> str:
-    """What a person answers on the terminal.
-
-    Raises:
-        InputError: there is no terminal to ask on, or no answer.
-    """
+    """What a person answers on the terminal."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise InputError(f"there is no terminal to ask on; give {option}")
     while True:

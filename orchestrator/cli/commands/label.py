@@ -1,5 +1,7 @@
 """``diffcourt label``: a person labels runs or items, one at a time."""
 
+from __future__ import annotations
+
 import argparse
 import sys
 from collections.abc import Mapping, Sequence

@@ -103,9 +103,6 @@ def _apply_range(args: argparse.Namespace) -> None:
     """Read RANGE as git users write it into ``base`` and ``head``.
 
     A range compares with the merge base, so two dots and three mean the same.
-
-    Raises:
-        InputError: an option names the same side again.
     """
     if args.range is None:
         return
@@ -134,11 +131,7 @@ def _estimate(args: argparse.Namespace, found: ReviewEstimate) -> int:
 
 
 def _read_description(args: argparse.Namespace) -> str | None:
-    """The text of ``--description-file``, None without one.
-
-    Raises:
-        InputError: it cannot be read, is no text, or is too large.
-    """
+    """The text of ``--description-file``, None without one."""
     name = args.description_file
     if name is None:
         return None
@@ -159,9 +152,6 @@ def _read(option: str, name: str, most: int = -1) -> bytes:
 
     Args:
         most: bytes to read; -1: all.
-
-    Raises:
-        InputError: it cannot be read.
     """
     try:
         if name != "-":

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 def _open_service(args: argparse.Namespace, *, log: bool = True) -> ServiceSettings:
-    """The service's settings, once its database is prepared, and its log goes to stderr.
-
-    Raises:
-        InputError: what the service needs is not installed; says how to install it.
-    """
+    """The service's settings, once its database is prepared, and its log goes to stderr."""
     from importlib.util import find_spec
 
     from orchestrator.optional_dependencies import install_command

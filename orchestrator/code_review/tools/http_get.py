@@ -62,11 +62,7 @@ class HttpGet:
         raise InputError(f"{arguments['url']} redirects more than {MAX_REDIRECTS} times")
 
     async def _request(self, url: "httpx2.URL") -> "httpx2.Request":
-        """A request to the address of a listed host, resolved once.
-
-        Raises:
-            InputError: the host is not listed, or its address is private.
-        """
+        """A request to the address of a listed host, resolved once."""
         if _origin(url) not in self._origins or url.userinfo:
             listed = ", ".join(sorted(f"{s}://{h}:{p}" for s, h, p in self._origins))
             raise InputError(f"{url} is not on the list of allowed hosts: {listed}")
@@ -108,11 +104,8 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 async def _read(reply: "httpx2.Response", url: "httpx2.URL") -> str:
-    """The status and the text, of bounded size.
-
-    Raises:
-        InputError: it is compressed, which was not requested and could expand to any size.
-    """
+    """The status and the text, of bounded size."""
+    # Nobody asked for compression, and it could expand to any size.
     if reply.headers.get("content-encoding", "identity") != "identity":
         raise InputError(f"{url} has a compressed response, which is not supported")
     body = bytearray()

@@ -73,11 +73,7 @@ def find_repository(place: Path) -> Repository | None:
 
 
 def _own_git_dir(folder: Path) -> Path:
-    """The git directory of a directory with ``.git``, which may be no valid one.
-
-    Raises:
-        InputError: it belongs to another directory.
-    """
+    """The git directory of a directory with ``.git``, which may be no valid one."""
     entry = folder / ".git"
     named = _read_path_file(folder, ".git", b"gitdir:")
     git_dir = resolve_path(named or entry)
