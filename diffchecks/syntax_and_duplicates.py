@@ -48,7 +48,8 @@ def looks(source: Source) -> Iterator[RawFinding]:
 
 def _python(source: Source) -> Iterator[RawFinding]:
     try:
-        yield from find_unreachable(source.path, parse(source.data))
+        for block in all_blocks(parse(source.data)):
+            yield from _behind_an_exit(source.path, block)
     except HiddenTextError as error:
         raise Gap(str(error)) from None
     except SyntaxError as error:
@@ -212,13 +213,8 @@ def versions_as_numbers(source: Source) -> Iterator[RawFinding]:
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-def find_unreachable(path: str, tree: ast.Module) -> Iterator[RawFinding]:
-    """Find the first statement after one that always leaves its block."""
-    for block in all_blocks(tree):
-        yield from _behind_an_exit(path, block)
-
-
 def _behind_an_exit(path: str, block: Sequence[ast.stmt]) -> Iterator[RawFinding]:
+    """Find the first statement after one that always leaves its block."""
     for at, statement in enumerate(block[:-1]):
         if not (isinstance(statement, _EXITS) or _is_endless(statement)):
             continue

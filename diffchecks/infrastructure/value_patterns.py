@@ -101,12 +101,6 @@ class KindPatterns(Struct, frozen=True):
     agents: tuple[re.Pattern[str], ...] = ()
     patterns: tuple[ValuePattern, ...] = ()
 
-    def is_agent(self, found: "InfrastructureObject") -> bool:
-        """Whether an object works on the host itself; every DaemonSet may."""
-        if found.kind == "DaemonSet":
-            return True
-        return any(agent.search(name) for name in found.names for agent in self.agents)
-
 
 class InfrastructureObject(Struct, frozen=True):
     """One object that a document describes.
@@ -200,7 +194,10 @@ def load_patterns(files: tuple[str, ...]) -> Mapping[str, KindPatterns]:
 
 def match_values(known: KindPatterns, found: InfrastructureObject) -> Iterator[RawFinding]:
     """Find matches of the patterns of a kind of document in an object."""
-    agent = known.is_agent(found)
+    # Every DaemonSet may work on the host itself.
+    agent = found.kind == "DaemonSet" or any(
+        one.search(name) for name in found.names for one in known.agents
+    )
     by_key: dict[str, list[ValuePattern]] = {}
     for pattern in known.patterns:
         if pattern.is_for(found, agent=agent):

@@ -150,15 +150,10 @@ def _through_class(frame: Activation, found: Value, receiver: Value, node: ast.A
     if function.is_static:
         return found
     if any(value.ref.endswith("property") for _, value in function.decorators):
-        call = EvaluatedCall(
-            _expression(node), Value(target=Bound(function, receiver)), None, [], {}
-        )
+        place = node if isinstance(node, ast.expr) else ast.Constant(None, lineno=0, col_offset=0)
+        call = EvaluatedCall(place, Value(target=Bound(function, receiver)), None, [], {})
         return frame.run.invoke(frame, call)
     return Value(target=Bound(function, receiver))
-
-
-def _expression(node: ast.AST) -> ast.expr:
-    return node if isinstance(node, ast.expr) else ast.Constant(None, lineno=0, col_offset=0)
 
 
 def _of_target(frame: Activation, base: Value, name: str) -> Value | None:

@@ -144,15 +144,10 @@ def _while(frame: Activation, node: ast.While) -> None:
     _loop(frame, partial(frame.evaluate, node.test), node)
 
 
-def _break(frame: Activation, node: ast.Break) -> None:
+def _jump(frame: Activation, node: ast.Break | ast.Continue) -> None:
     if frame.jumps:
-        frame.jumps[-1][0].append(frame.state)
-    _dead(frame)
-
-
-def _continue(frame: Activation, node: ast.Continue) -> None:
-    if frame.jumps:
-        frame.jumps[-1][1].append(frame.state)
+        breaks, continues = frame.jumps[-1]
+        (breaks if isinstance(node, ast.Break) else continues).append(frame.state)
     _dead(frame)
 
 
@@ -441,8 +436,8 @@ def _one(frame: Activation, node: ast.ImportFrom, alias: ast.alias) -> Value:
 _HANDLERS: Final[dict[type[ast.stmt], Callable[[Activation, Any], None]]] = by_kind({
     ast.Expr: _expression, ast.Assign: _assign, ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented, ast.Return: _return, ast.Raise: _raise, ast.Assert: _assert,
-    ast.If: _if, ast.For: _for, ast.AsyncFor: _for, ast.While: _while, ast.Break: _break,
-    ast.Continue: _continue, ast.With: _with, ast.AsyncWith: _with, ast.Try: _try,
+    ast.If: _if, ast.For: _for, ast.AsyncFor: _for, ast.While: _while, ast.Break: _jump,
+    ast.Continue: _jump, ast.With: _with, ast.AsyncWith: _with, ast.Try: _try,
     ast.TryStar: _try, ast.Match: _match, ast.Delete: _delete, ast.FunctionDef: execute_definition,
     ast.AsyncFunctionDef: execute_definition, ast.ClassDef: execute_definition,
     ast.Import: execute_import, ast.ImportFrom: execute_import_from,

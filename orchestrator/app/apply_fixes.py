@@ -264,7 +264,8 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes, tests: Mapping[str, bytes
     async def write(name: str) -> Applied:
         after = {**check_applies(repo, fixes), **tests}
         files = make_rollback(repo, folder, name, only=after)
-        call = _free_name(files)
+        taken = {snapshot.ref for snapshot in files.snapshots()}
+        call = next(free for n in count(1) if (free := f"{TOPIC}/{n}") not in taken)
         await _write(files, root, after, call)
         return Applied(tuple(sorted(after)), call)
 
@@ -285,12 +286,6 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes, tests: Mapping[str, bytes
                 return replace(anyio.run(write, name), call="")
             finally:
                 state_directory.remove_scratch_dir(folder, name)
-
-
-def _free_name(files: FileRollback) -> str:
-    """A unique name for this call."""
-    taken = {snapshot.ref for snapshot in files.snapshots()}
-    return next(name for n in count(1) if (name := f"{TOPIC}/{n}") not in taken)
 
 
 async def _write(files: FileRollback, root: Path, after: dict[str, bytes], call: str) -> None:

@@ -145,7 +145,10 @@ class ReviewSession(Struct, frozen=True):
                 observer.account = state.given.budget
                 if self.answer is not None:  # now that the review can go on
                     await verdict_recording.answer_question(journal, self.answer, current_user())
-                _report_start(self.run_id, change, journal, observer)
+                # A run whose options or policy are invalid is not kept, and not reported.
+                observer(Event("run_started", journal.elapsed(), detail=self.run_id))
+                for note in change.notes:
+                    observer(Event("note", journal.elapsed(), detail=note))
                 with cancellation.interruptible():
                     await state_machine.run(FLOW, state, journal, observer)
                     verdict = await conclude_review(state)
@@ -398,13 +401,6 @@ def _present_lines(
         return lines
 
     return read
-
-
-def _report_start(run_id: str, change: Change, journal: Journal, observer: Observer) -> None:
-    """Report that the run is kept; a run whose options or policy are invalid is not."""
-    observer(Event("run_started", journal.elapsed(), detail=run_id))
-    for note in change.notes:
-        observer(Event("note", journal.elapsed(), detail=note))
 
 
 def _approver(options: ReviewOptions, change: Change, journal: Journal) -> RecordedApprovals:

@@ -33,7 +33,8 @@ def repair(path: Path) -> Repair:
     """
     if not path.is_file():
         return Repair()
-    copy = _free_name(path)
+    names = (path.with_name(f"{path.name}.damaged-{number}") for number in range(1, 10_000))
+    copy = next(name for name in names if not name.exists())
     for end in ("", "-wal"):  # first of all: who opens a database may write to it
         if (file := path.with_name(path.name + end)).exists():
             shutil.copy2(file, f"{copy}{end}")
@@ -118,8 +119,3 @@ def _is_sound(path: Path) -> bool:
     except StoreError:
         return False
     return checked == [("ok",)] and not odd
-
-
-def _free_name(path: Path) -> Path:
-    names = (path.with_name(f"{path.name}.damaged-{number}") for number in range(1, 10_000))
-    return next(name for name in names if not name.exists())

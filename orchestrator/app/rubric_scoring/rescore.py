@@ -354,7 +354,11 @@ async def _score_run(
     }
     criteria = judging.judged_criteria(rubric)
     missing = [c for c in criteria if c.id not in recorded]
-    name, old = noted_change_name(state.journal), _name_recorded_judge(state)
+    name = noted_change_name(state.journal)
+    # A verdict names only all models of its run.
+    calls = ((Key.parse(key), value) for key, value in state.journal.outcomes().items())
+    models = {v["model"] for key, v in calls if key.step == "model" and key.part == "judge"}
+    old = name_judge(sorted(models), state.policy_digests)
     async with open_judge(state, options.provider, directory) as judge_:
         if judge_ is None or not criteria:
             card = score_rubric(
@@ -370,13 +374,6 @@ async def _score_run(
         asked = judge_.model and name_judge([judge_.model], state.policy_digests, other)
     card = score_rubric(rubric, marks, asked=True)
     return Rescored(verdict, card, tuple(recorded), old, asked, name, tuple(repeats), probes)
-
-
-def _name_recorded_judge(state: ReviewState) -> str:
-    """The judge of the recorded run; a verdict names only all models of its run."""
-    calls = ((Key.parse(key), value) for key, value in state.journal.outcomes().items())
-    models = {v["model"] for key, v in calls if key.step == "model" and key.part == "judge"}
-    return name_judge(sorted(models), state.policy_digests)
 
 
 async def _read_recorded_marks(state: ReviewState, rubric: Rubric) -> dict[str, CriterionMark]:

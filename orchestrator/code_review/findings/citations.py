@@ -251,7 +251,8 @@ class CitableSources(Struct, frozen=True):
             case "diff":
                 return await self._is_in_hunk(citation)
             case "finding" if finding := self.findings.get(citation.name):
-                texts = _finding_texts(finding)
+                fields = to_builtins(finding)
+                texts = _strings_in([fields[name] for name in fields if name in _QUOTABLE])
             case "tool":
                 texts = [t for one in self.answers(citation.name) for t in _answer_texts(one)]
         return any(find_quote(text.split("\n"), citation.quote) for text in texts)
@@ -278,11 +279,6 @@ def _answer_texts(answer: str) -> list[str]:
         return [answer, *_strings_in(json.loads(answer))]
     except (ValueError, RecursionError):
         return [answer]
-
-
-def _finding_texts(finding: Finding) -> list[str]:
-    fields = to_builtins(finding)
-    return _strings_in([fields[name] for name in fields if name in _QUOTABLE])
 
 
 def _strings_in(value: Json) -> list[str]:

@@ -42,7 +42,9 @@ def build_finding(
     Args:
         family_of: agent → the family of its model.
     """
-    first, objections = merged.finding, _up_to_date(merged, objections)
+    first, verdicts = merged.finding, {one.verdict for one in verifications(merged)}
+    again = verdicts - {"cannot_tell"}  # what the verifier said of an earlier push is over then
+    objections = tuple(one for one in objections if one.by != VERIFIER or not again)
     disputed = any(one.refutes for one in objections)
     against = {one.by for one in objections if one.refutes and not one.earlier}
 
@@ -72,7 +74,9 @@ def build_finding(
     refs = {ref for report in reports for ref in report.call_refs}
     reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
     support, confirmed_by = supported(severity, decides)
-    severity, support, lowered_from = _lowered(merged, severity, support)
+    lowered_from = first.lowered_from if severity == "info" else None
+    if support == "refuted" and _LIMITS & verdicts:
+        severity, support, lowered_from = "low", "claimed", severity
     return Finding(
         id="",
         **_shown(first, words, reports),
@@ -88,15 +92,6 @@ def build_finding(
         support=support,
         confirmed_by=confirmed_by,
     )
-
-
-def _lowered(
-    merged: MergedFinding, severity: Severity, support: Support
-) -> tuple[Severity, Support, Severity | None]:
-    """Its severity and support, and from which severity it was lowered: to low where limited."""
-    if support == "refuted" and _LIMITS & {one.verdict for one in verifications(merged)}:
-        return "low", "claimed", severity
-    return severity, support, merged.finding.lowered_from if severity == "info" else None
 
 
 def _shown(
@@ -133,12 +128,6 @@ def verifications(merged: MergedFinding) -> list[Verification]:
     """What the verifier says of its reports."""
     found = (merged.verified.get(report.finding.fingerprint) for report in merged.all_reports)
     return list(dict.fromkeys(filter(None, found)))
-
-
-def _up_to_date(merged: MergedFinding, given: Iterable[Objection]) -> tuple[Objection, ...]:
-    """Objections without what the verifier said of an earlier push, where it decides again."""
-    again = any(one.verdict != "cannot_tell" for one in verifications(merged))
-    return tuple(one for one in given if one.by != VERIFIER or not again)
 
 
 def _objections(

@@ -26,7 +26,7 @@ from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.types import AgentSpec, Bounds, Json
+from orchestrator.engine.types import AgentSpec, Bounds
 
 TESTS = "run_tests"
 _NOTHING = re.compile(
@@ -251,20 +251,17 @@ async def _prove(
 ) -> ProofResult:
     """Have the tool prove patches together; the executor journals it like any call."""
     arguments = {"fixes": to_builtins(patches), **({"tests": True} if tests else {})}
-    key = Key("fixes", name=digest([arguments, _compared_with(state.focus.fixes, patches)])[:16])
+    focus = state.focus.fixes
+    targets = [focus.targets[patch.finding] for patch in patches]
+    known = [[sorted(one.fingerprints), sorted(one.tools), one.tests] for one in targets]
+    compared = [to_builtins(known), sorted(focus.reported), sorted(focus.programs)]
+    key = Key("fixes", name=digest([arguments, compared])[:16])
     key = key.in_turn(1).tool_call(1, PROVE_FIXES)
     result = await state.call_tool(CODE, key, arguments)
     if result.refusal or not result.ok or result.data is None:
         why = result.refusal.reason if result.refusal else result.code
         return ProofResult("refused", reason=f"it could not be proven: {why}")
     return convert(result.data, ProofResult)
-
-
-def _compared_with(focus: FixFocus, patches: Iterable[WrittenPatch]) -> Json:
-    """The inputs of a proof besides the patches, as JSON."""
-    targets = [focus.targets[patch.finding] for patch in patches]
-    known = [[sorted(one.fingerprints), sorted(one.tools), one.tests] for one in targets]
-    return [to_builtins(known), sorted(focus.reported), sorted(focus.programs)]
 
 
 async def _prove_together(state: ReviewState) -> None:
