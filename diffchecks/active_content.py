@@ -119,7 +119,6 @@ class ProgramSetting(Struct, frozen=True):
     Attributes:
         files: matches the paths of such files, from any directory on.
         line: matches the beginning of the line, in any case.
-        message: what it does.
         text: must match in the file.
         code: the finding's.
     """

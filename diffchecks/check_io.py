@@ -288,7 +288,6 @@ def load_toml(text: str) -> dict[str, Any]:
     """Parse TOML in bounded time.
 
     Raises:
-        TOMLDecodeError: it is none.
         RecursionError: it is nested too deeply, or has keys of hundreds of parts.
     """
     if _LONG_KEY.search(text):

@@ -81,9 +81,6 @@ def check_trees(
     Returns:
         The findings by path and line.
 
-    Raises:
-        LinterError: a linter failed.
-
     Example:
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory

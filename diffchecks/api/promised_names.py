@@ -16,7 +16,6 @@ class Promises:
 
     Args:
         root: the side's directory.
-        paths: all of its files.
     """
 
     def __init__(self, root: str, paths: Iterable[str]) -> None:

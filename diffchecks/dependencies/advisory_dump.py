@@ -32,7 +32,6 @@ class Search(Struct):
     Attributes:
         found: by id.
         read: number of advisories that were read.
-        ecosystems: the ecosystems of these.
         passed_over: folders of other ecosystems than the wanted ones.
         broken: names of files that are no advisories.
         stopped: why the dump was not read to its end; empty if it was.

@@ -32,7 +32,6 @@ class SourceSetting(Struct, frozen=True):
     """A setting about package sources that is a finding if it is new.
 
     Attributes:
-        code: of the finding.
         written: as written in the file, to find its line.
         message: of the finding, one sentence.
     """
@@ -85,7 +84,6 @@ def registry(option: str, url: str, code: str = "") -> Iterator[SourceSetting]:
     """A registry from which packages are installed.
 
     Args:
-        option: the option that names it.
         code: of the finding if it is encrypted; empty: none.
     """
     if _PATTERNS["unencrypted"].match(url):

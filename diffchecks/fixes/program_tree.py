@@ -132,7 +132,6 @@ def drop_import(module: str, text: str, rest: str) -> tuple[int, int, str] | Non
     """Remove an unused module from a Python import.
 
     Args:
-        text: of the file.
         rest: the text of the file without the code that used the module.
 
     Returns:

@@ -54,7 +54,6 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     """How to fix findings of one rule.
 
     Attributes:
-        rule: its id.
         match: an ast-grep pattern, or a rule of ast-grep. A match that overlaps the finding's lines
             is replaced.
         constraints: those of ast-grep, for variables of ``match``.

@@ -106,7 +106,6 @@ class InfrastructureObject(Struct, frozen=True):
     """One object that a document describes.
 
     Attributes:
-        path: of the file.
         kind: as named in its language.
         root: its tree; ``above`` are the parent keys in its document.
         parts: names and images of its containers.

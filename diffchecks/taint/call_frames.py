@@ -33,8 +33,6 @@ class EvaluatedCall(Struct):
     """A call with its parts evaluated.
 
     Attributes:
-        node: its place.
-        function: the called value.
         receiver: the object of the method; None for a plain function.
         args, keywords: in the call's order.
         rest: what ``*args`` and ``**kwargs`` of the call may contain, else None.

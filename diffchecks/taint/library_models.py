@@ -111,7 +111,6 @@ class Test(Struct, frozen=True, kw_only=True):
     Attributes:
         of: selector of the argument.
         when: the truth value that implies it.
-        fact: the implied fact.
         pattern: selector of a regular expression that must allow only harmless characters.
         asks: what must match in the regular expression instead.
         mark: a property that the argument must have, ``normalized``.

@@ -100,7 +100,6 @@ class Function(Struct, eq=False):
 
     Attributes:
         closure: names of the enclosing functions as they stood at the definition.
-        cls: the class it is a method of.
         wrapped: its decorators as values.
     """
 

@@ -60,7 +60,6 @@ class TemplateCode(Struct):
 
     Attributes:
         prints: it prints a value unescaped.
-        filters: the used filters.
         others: names of the templates that it extends, includes and imports.
         parent: the name of the template that it extends.
     """

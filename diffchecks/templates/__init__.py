@@ -40,11 +40,7 @@ def _look(source: Source) -> Iterator[RawFinding]:
 
 
 def read_template(source: Source) -> tuple[TemplatePage, Dialect, str] | None:
-    """Read an HTML template with its dialect and the dialect's name; None for any other file.
-
-    Raises:
-        Gap: it cannot be read.
-    """
+    """Read an HTML template with its dialect and the dialect's name; None for any other file."""
     name = find_dialect(source.name, source.text)
     if name is None or not _is_page(source):
         return None

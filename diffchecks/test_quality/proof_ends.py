@@ -32,7 +32,6 @@ class Prediction(Struct, frozen=True):
     """A test, and how it shall fail on head.
 
     Attributes:
-        path: of the test.
         value: what the message of the exception holds.
         oracle: ``same``: two ways of the same code are compared, which base may lack.
         base: what the changed files hold in base.

@@ -30,11 +30,7 @@ class SkipMark(Struct, frozen=True):
 
 
 class Case:
-    """A test function or test class; properties are computed on access.
-
-    Attributes:
-        line: the line on which it is defined.
-    """
+    """A test function or test class; properties are computed on access."""
 
     def __init__(
         self, definition: Definition, source: ParsedModule, helpers: frozenset[str]

@@ -18,7 +18,6 @@ def find_test_setup_files(
 
     Args:
         changed: paths on both sides.
-        command: the command that runs the tests.
         before: paths of all files of base.
 
     Returns:

@@ -28,11 +28,7 @@ Readers = Mapping[str, Mapping[str, Sequence[str]]]
 
 
 def list_rules(repo: Path | None) -> list[Rule]:
-    """The effective rules, the repository's ``.diffcourt/`` on disk included.
-
-    Raises:
-        ConfigError: the first error in a file.
-    """
+    """The effective rules, the repository's ``.diffcourt/`` on disk included."""
     return list(load_rules(read_layers_on_disk(repo)).rules.values())
 
 
@@ -42,11 +38,7 @@ def shipped_rules() -> dict[str, Rule]:
 
 
 def list_readers(repo: Path | None) -> Readers:
-    """The analyzers that read each language as code, with patterns of ``.diffcourt/``.
-
-    Raises:
-        ConfigError: the first error in a file.
-    """
+    """The analyzers that read each language as code, with patterns of ``.diffcourt/``."""
     layers = read_layers_on_disk(repo)
     rules, catalog = load_rules(layers), read_catalog(layers)
     change = Change(base="", head="", base_tree="", head_tree="", git_dir="")

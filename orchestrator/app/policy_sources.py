@@ -56,11 +56,7 @@ def detect_author_tier() -> str:
 
 
 def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
-    """Read the policy of a review, with the options of the command line applied.
-
-    Raises:
-        ConfigError: the first error in a file.
-    """
+    """Read the policy of a review, with the options of the command line applied."""
     policy = read_policy(layers, environment=detect_environment(), author_tier=detect_author_tier())
     options = decide_consent(options, os.environ)
     catalog, asked = policy.catalog, _read_models(policy.catalog, options.models)

@@ -44,7 +44,6 @@ class KnownChange(Struct, frozen=True):
 
     Attributes:
         name: of the pull request or branch, equal for all pushes of it; may be empty.
-        previous: the previous review; may be None.
         handed_over: what this review takes over from it, or from one of the same head.
     """
 

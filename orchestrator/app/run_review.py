@@ -311,11 +311,7 @@ def resume_review(
 def open_kept_run(
     repo: Path | None, run_id: str, observer: Observer, *, pool: WorkerPool | None, **how: Any
 ) -> Iterator[ReviewSession]:
-    """A run of the store, to be continued; ``how`` holds fields of the session.
-
-    Raises:
-        RunNotFound: no run has that name.
-    """
+    """A run of the store, to be continued; ``how`` holds fields of the session."""
     state_dir = state_directory.state_dir(repo)
     with state_directory.open_run(repo, run_id) as (store, found):
         options = state_directory.load_options(state_dir, found)

@@ -77,9 +77,6 @@ def load_catalog(
         layers: lowest first. A later layer's agent, skill or rubric replaces the earlier one
             of that file name; maps in ``config/*.yaml`` merge, lists and values are replaced.
         analyzers: those of the tools that are analyzers, by topic.
-
-    Raises:
-        ConfigError: the first error.
     """
     errors: list[ConfigError] = []
     catalog = _load(layers, frozenset(tools), analyzers, contracts, errors)

@@ -198,9 +198,6 @@ def read_directory(layers: Sequence[Layer], directory: str, model: type[T]) -> l
     """Read all YAML files directly in a directory, in the order of their names.
 
     A later layer adds a file, or replaces that of an earlier layer.
-
-    Raises:
-        ConfigError: the first error.
     """
     files = find_files(layers, f"{directory}/*.yaml").values()
     return [read_yaml(model, file.data, file.display_path) for file in files]

@@ -76,11 +76,7 @@ class PricesFile(Strict, frozen=True):
 
 
 def load_prices(layers: Sequence[Layer]) -> Prices:
-    """Read what models cost, all layers merged.
-
-    Raises:
-        ConfigError: the first error.
-    """
+    """Read what models cost, all layers merged."""
     prices = read_merged(layers, PRICES_FILE, PricesFile).prices
     for error in find_lowered_prices(prices, layers):
         raise error

@@ -81,7 +81,6 @@ class Guidance(Struct, frozen=True):
     """A text of base in which maintainers state what they expect of changes.
 
     Attributes:
-        path: its file.
         first_line: the 1-based line of the file at which ``lines`` begin.
         applies_to: globs or a directory; empty: the whole change.
         sha256: of the file, or of the instruction.

@@ -36,7 +36,6 @@ class Conversation(Struct):
 
     Attributes:
         messages: as they were sent, except for changes by input guards.
-        turns: the turn of each message.
         kinds: text that code added → what it is.
         left_out: turn → what compaction left out before it.
     """

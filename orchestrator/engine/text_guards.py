@@ -80,11 +80,7 @@ class TextGuards:
         self._guards = [(guard, action) for guard, action in guards if action != "off"]
 
     def passed(self, text: str, place: Place, agent: str) -> str:
-        """Check a text with every guard; returns the text as they changed it.
-
-        Raises:
-            GuardRefused: a guard blocks it.
-        """
+        """Check a text with every guard; returns the text as they changed it."""
         for guard, action in self._guards:
             if place not in guard.places or (found := guard.detect(text)) is None:
                 continue
@@ -118,11 +114,7 @@ class InputGuardedModel:
         return replace(answer, blocks=tuple(map(self._named, answer.blocks)))
 
     def worst_case(self, request: Request) -> Usage:
-        """The most that the request can use, as it will be sent.
-
-        Raises:
-            GuardRefused: a guard blocks it.
-        """
+        """The most that the request can use, as it will be sent."""
         return self._model.worst_case(self._shown(request))
 
     def _named(self, block: Block) -> Block:

@@ -143,11 +143,7 @@ class SafeGuard:
         raise GuardRefused(self.name, f"its check returned {ruling!r:.80}, which is no ruling")
 
     def admitted(self, call: GuardedCall) -> None:
-        """Count a call that starts.
-
-        Raises:
-            GuardRefused: the guard failed.
-        """
+        """Count a call that starts."""
         self._call("admitted", call)
 
     def withdrawn(self, call: GuardedCall) -> None:

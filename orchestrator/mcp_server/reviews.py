@@ -36,7 +36,6 @@ class ServedReview:
     Attributes:
         verdict: None until it has ended.
         error: why it has ended without a verdict.
-        opening: opens it.
         shown: what its host was shown → the question in which.
     """
 

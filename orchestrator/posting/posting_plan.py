@@ -395,11 +395,7 @@ def post_verdict(
 
 
 def check_head(verdict: Verdict, request: PullRequest) -> None:
-    """Check that the verdict is of the request's present head.
-
-    Raises:
-        HeadMoved: it is not.
-    """
+    """Check that the verdict is of the request's present head."""
     if not request.is_open:
         raise HeadMoved("the request is closed; nothing was posted")
     if request.head != verdict.change.head:

@@ -41,7 +41,6 @@ class LabelingTask(Struct, frozen=True):
     """The items to label and the label file.
 
     Attributes:
-        items: all items.
         reviews: the runs among them, by id.
         list_questions: returns the items for a rater, in order, given the labels of the file.
         answers: key → label.

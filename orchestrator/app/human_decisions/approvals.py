@@ -40,7 +40,6 @@ class PendingCall(Struct, frozen=True):
     """A call that waits for a person's approval.
 
     Attributes:
-        run_id: the full id of its run.
         call: its key in the journal.
         approval: the short digest of what is requested, by which it is approved.
         request: agent, tool, arguments, level, and the digest of the request.
@@ -100,7 +99,6 @@ async def current_head(options: Mapping[str, Any], reviewed: str) -> str:
     The head commit; for a work tree or a patch, a digest of the present files on disk.
 
     Args:
-        options: the options of the review.
         reviewed: the head that it reviews; the result for a patch outside a repository.
     """
     repo = Path(options["repo"] or ".")
@@ -116,11 +114,7 @@ async def current_head(options: Mapping[str, Any], reviewed: str) -> str:
 
 
 def pending_calls(repo: Path | None, run_id: str) -> list[PendingCall]:
-    """The calls of a run that wait for an approval.
-
-    Raises:
-        RunNotFound: no run has that name.
-    """
+    """The calls of a run that wait for an approval."""
 
     async def look(_: RunStore, run: RunMeta, journal: Journal) -> list[PendingCall]:
         return [] if has_ended(journal) else _pending(run.run_id, pending_approvals(journal))

@@ -117,7 +117,6 @@ async def rewrite_criterion(  # noqa: PLR0917 - what is reworded, how, and who w
 
     Args:
         agree: is shown the plan, and returns whether to continue.
-        observe: called with the progress.
 
     Returns:
         None if ``agree`` returns False.

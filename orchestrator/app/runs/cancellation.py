@@ -116,11 +116,7 @@ async def watch_cancellation(store: RunStore, journal: Journal) -> AsyncIterator
 
 
 def refuse_cancelled(journal: Journal) -> None:
-    """Refuse to continue a run that was cancelled before there was a verdict.
-
-    Raises:
-        RunCancelled: it was.
-    """
+    """Refuse to continue a run that was cancelled before there was a verdict."""
     if journal.noted(CANCELLED) is not None:
         raise cancelled_error(journal)
 

@@ -63,7 +63,6 @@ class Passage(Struct, frozen=True):
     """A part of a call's request or result.
 
     Attributes:
-        title: its title.
         kind: ``text``, ``json``, ``answer``, ``call``, ``result``, or ``note`` for a remark on the
             others.
         cut: number of characters that are left out.
@@ -87,11 +86,7 @@ class CallDetails(Struct, frozen=True, kw_only=True):
 
 
 def load_details(repo: Path, name: str) -> RunDetails:
-    """Load a run by its id, a unique prefix of it, or ``latest``.
-
-    Raises:
-        RunNotFound: no run has that name.
-    """
+    """Load a run by its id, a unique prefix of it, or ``latest``."""
     with state_directory.open_store(repo) as store:
         return anyio.run(_load, store, repo, name)
 

@@ -115,11 +115,7 @@ class CachedRunIndex:
         return sorted(found, key=lambda run: (run.started, run.run_id), reverse=True)
 
     def find(self, run_id: str) -> RunSummary:
-        """One run, by its full id.
-
-        Raises:
-            RunNotFound: no repository has it.
-        """
+        """One run, by its full id."""
         for repo in self.repos:
             with state_directory.open_store(repo) as store:
                 for run in anyio.run(store.runs):

@@ -73,7 +73,6 @@ class Waiting(Struct, frozen=True, kw_only=True):
     Attributes:
         name: for ``resume --to`` (a question) or ``approve`` (a call).
         text: the question, or the tool.
-        arguments: of the call.
         level: what the call can do to the world; empty for a question.
         since: seconds since the epoch.
     """

@@ -89,7 +89,6 @@ class RunFacts(Struct, kw_only=True):
         resumes: later sessions with effects; those of approvals and overrides do not count.
         resumes_ended: those of them that reached a verdict or a question.
         usd: the most that it cost: calls whose outcome is unknown count at their worst case.
-        usd_by_agent: ``usd`` by agent.
         person_asked: a person was asked how to continue, or a question of the plan.
         escalations: the agent and its new stage.
         guard_blocks: the guard of each block.

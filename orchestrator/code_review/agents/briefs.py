@@ -84,7 +84,6 @@ async def ask_about(
 
     Args:
         around: lines before and after each finding.
-        more: other code.
     """
     code = await code_around(state, findings, around, more)
     task = task_about(state, spec, part, **facts, code=code)
@@ -179,7 +178,6 @@ async def code_around(
 
     Args:
         around: lines before and after each finding.
-        more: other code.
     """
     own = spans_around(findings, around)
     spans, shows_head = sorted({*own, *more}), {span[:2] for span in own}

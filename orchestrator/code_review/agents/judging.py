@@ -86,11 +86,7 @@ async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:
 def build_judge_task(
     state: ReviewState, criteria: Sequence[Criterion], key: Key, evidence: Mapping[str, object]
 ) -> Task:
-    """The judge's task.
-
-    Args:
-        evidence: what is judged, see ``judge_evidence``.
-    """
+    """The judge's task."""
     state.focus.criteria = criteria
     text = build_brief(
         "Judge this review by the criteria below, in their order.",

@@ -105,7 +105,6 @@ async def assign(
     Args:
         diffs: of the changed files, see ``diffs_by_path``.
         findings: the analyzers' findings, as agents are shown them.
-        calls: of the analyzers.
     """
     noted = state.journal.noted(NOTE)
     decided = convert(noted, Assignment) if noted is not None else None

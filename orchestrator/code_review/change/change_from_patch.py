@@ -161,8 +161,6 @@ async def build_change(files: list[PatchFile], name: str, crlf: bool, scratch: P
     """The change of a patch of which nothing is known but its hunks.
 
     Args:
-        files: of the patch.
-        name: of the patch.
         crlf: its line ends were all CR LF and are read as LF.
         scratch: a directory of this run's own; the store is made in it.
 

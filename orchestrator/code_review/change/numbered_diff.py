@@ -58,7 +58,6 @@ class NumberedFileDiff(Struct, frozen=True):
     Attributes:
         blobs: object ids in base and head; empty when the contents are equal.
         lines: the text to show.
-        hunk_lines: the lines of its hunks.
     """
 
     blobs: tuple[str, ...]

@@ -87,7 +87,6 @@ async def note_uncommitted_changes(
         objects: reads the repository.
         repo: a directory inside the work tree; there may be none.
         top: the work tree, None when it is not known yet.
-        head_tree: the tree of HEAD.
     """
     with anyio.move_on_after(NOTE_SECONDS), suppress(InputError):
         dirty = await _is_dirty(objects, repo, top, head_tree)
@@ -193,7 +192,6 @@ async def snapshot_worktree(
     """Write the work tree as a tree object below ``scratch``, with the bytes that are on disk.
 
     Args:
-        git: the repository.
         repo: a directory inside its work tree.
         scratch: a directory of this run's own.
 

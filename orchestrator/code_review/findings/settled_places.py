@@ -19,7 +19,6 @@ class SettledPlaces(Struct, frozen=True):
     """The places that a complete review read.
 
     Attributes:
-        head: the head that it read.
         read: the files of the change that its agents read, as they were named then.
         changed: path in head → what changed in the file since.
         touched: all old and new names of files that changed since.
@@ -64,7 +63,6 @@ def settled_places(
 
     Args:
         read: the files that its agents read.
-        changed: what changed since.
     """
     since = {file.path: file for file in changed}
     names = {path for file in since.values() for path in (file.path, file.old_path) if path}

@@ -14,7 +14,6 @@ class FixTarget(Struct, frozen=True):
 
     Attributes:
         fingerprints: of all reports of it.
-        path: where it is.
         tools: names of the tools that report it; empty if only agents do.
         cause_path: of the line elsewhere that causes it; may be empty.
         tests: that reproduced it.

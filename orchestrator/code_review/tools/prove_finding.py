@@ -304,9 +304,6 @@ async def run_test(
 
     Returns:
         How its test ended, what the runner printed, and its exit status, 1 without one.
-
-    Raises:
-        SandboxError: there is no sandbox.
     """
     link_packages(tests.reads, tree)
     argv = single.argv(path, REPORT)

@@ -57,7 +57,6 @@ class Drift(Struct, frozen=True):
         since: the time, ISO 8601.
         untimed: labels without a time, which are not used.
         periods: labels of items that are no anchors, by month.
-        anchors: all anchors.
         accepted_anchors, rejected_anchors: anchors scored again that people accept, or reject.
         sensitivity, specificity: change of the judge on the anchors; None without anchors.
         relabeled: anchors that people labeled again since they were frozen.
@@ -150,7 +149,6 @@ class _Rows(Struct, frozen=True):
     """Timed decisions of judge and people, (n,): labels, and what was frozen of the anchors.
 
     Attributes:
-        anchored: labels of anchors.
         frozen: what was frozen.
     """
 

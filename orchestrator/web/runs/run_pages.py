@@ -99,11 +99,7 @@ class RunPages:
         self._kept: dict[str, tuple[str, RunDetails]] = {}
 
     def load(self, run_id: str) -> RunDetails:
-        """A run of any of the repositories, read again when a journal has changed.
-
-        Raises:
-            RunNotFound: there is none.
-        """
+        """A run of any of the repositories, read again when a journal has changed."""
         mark = self._index.mark()
         known = self._kept.get(run_id)
         if known is not None and known[0] == mark:

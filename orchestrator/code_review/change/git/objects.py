@@ -311,7 +311,6 @@ async def list_tree(
     """Every entry of a tree, submodules and links included: path → (mode, object id).
 
     Args:
-        tree: the id of a tree.
         descend: whether to list what is in a directory, by its path; None: in all.
 
     Raises:

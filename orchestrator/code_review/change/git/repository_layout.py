@@ -40,7 +40,6 @@ class Repository(Struct, frozen=True):
 
     Attributes:
         root: the directory that holds ``.git``; of a bare repository, itself.
-        git_dir: its git directory.
         work_tree: ``root``, unless the repository is bare or the directory lies in ``git_dir``.
     """
 
