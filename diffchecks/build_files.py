@@ -24,6 +24,7 @@ from diffchecks.data_files import read_yaml
 from diffchecks.file_patterns import matches
 from diffchecks.jobs import SideJob
 from diffchecks.patterns.downloaded_scripts import origin_of_download
+from diffchecks.script_languages import path_by_language
 
 TABLE = "build_files.yaml"
 _SHOWN = 3  # lines of a match
@@ -42,7 +43,8 @@ def run(job: SideJob) -> CheckReply:
 def find_dangerous_builds(source: Source) -> Iterator[RawFinding]:
     """All findings in one file."""
     known = languages()
-    found = [each for each in known.values() if matches(source.path, each["files"])]
+    path = path_by_language(source.path, source.data)
+    found = [each for each in known.values() if matches(path, each["files"])]
     if not found:
         raise NotApplicable
     language = found[0]  # names of folders can be those of two

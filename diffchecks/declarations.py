@@ -108,17 +108,11 @@ class Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return f"{self.module}:run"
 
 
-def _may_be_run_by_shell(path: str) -> bool:
-    from diffchecks.patterns.makefile_commands import is_makefile  # noqa: PLC0415 - slow to import
-
-    return names.may_be_script(path) or is_makefile(path.rpartition("/")[2].lower())
-
-
 _ALSO: dict[str, Callable[[str], bool]] = {
     "python_and_templates": lambda path: bool(vocabulary("page_of_templates").search(path)),
-    "shell_programs": _may_be_run_by_shell,
     **dict.fromkeys(
-        ("patterns", "patterns_and_modules", "pattern_code", "python_programs"), names.may_be_script
+        ("patterns", "patterns_and_modules", "pattern_code", "python_programs", "shell_programs"),
+        names.may_be_script,
     ),
 }
 _BUT: dict[str, Callable[[str], bool]] = {
@@ -130,7 +124,8 @@ _BUT: dict[str, Callable[[str], bool]] = {
 def files_of(kind: str) -> Files:
     """The set of files that a declaration names."""
     if kind == "build_files":
-        return Files(tuple(name for each in languages().values() for name in each["files"]))
+        known = tuple(name for each in languages().values() for name in each["files"])
+        return Files((*known, "*.sh"), names.may_be_script)
     also = _ALSO.get(kind) or _expression("also", kind)
     return Files(names.file_names(kind), also, _BUT.get(kind) or _expression("but", kind))
 

@@ -2,33 +2,46 @@
 
 from pathlib import PurePosixPath
 
-from diffchecks.data_files import read_map, vocabulary
-from diffchecks.file_patterns import file_names
+from diffchecks.data_files import read_map, read_names, vocabulary
+from diffchecks.file_patterns import suffix_of
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93", "bats"})
+_MARKS = {b"<?php": "php", b"#compdef": "zsh", b"#autoload": "zsh"}
 
 
 def interpreter(data: bytes) -> str | None:
     """The name of the program in a script's ``#!`` line, None where there is no such line.
 
-    A page of PHP says so in its first line as well.
+    A page of PHP, and what Zsh completes, say so in their first line as well.
     """
     first = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
-    if first.startswith(b"<?php"):
-        return "php"
     if not first.startswith(b"#!"):
-        return None
+        return next((name for mark, name in _MARKS.items() if first.startswith(mark)), None)
     words = first[2:].decode(errors="replace").split()
-    names = [PurePosixPath(word).name for word in words]
+    names = [PurePosixPath(word).name for word in words if word[:1] != "-"]
     if names and names[0] == "env":
-        names = [name for name in names[1:] if name[:1] != "-" and "=" not in name]
-    return next((name for name in names if name != "busybox"), "")
+        names = [name for name in names[1:] if "=" not in name]
+    if names[:1] == ["nix-shell"]:  # a line below says which, or several do
+        names = list(set(vocabulary("of_nix_shell").findall(data.decode(errors="replace"))))
+        names = names if len(names) == 1 else []
+    started = (name for name in names if not vocabulary("starter").fullmatch(name))
+    return next(started, names[0] if names else "")
 
 
 def is_husky_hook(path: str) -> bool:
     """Whether a shell runs the file as a hook of git, although nothing in it says so."""
     pure = PurePosixPath(path)
     return pure.parent.name == ".husky" and not pure.suffix and not pure.name.startswith(".")
+
+
+def path_by_language(path: str, data: bytes) -> str:
+    """The path, with the suffix of the file's language where its own does not tell it."""
+    suffix = suffix_of(path)
+    if suffix and suffix not in read_names("suffixes_of_scripts"):
+        return path
+    script = script_language(path, data)
+    # Named as a shell's, a script of Zsh is read as one, by more checks.
+    return path if not script or (suffix and script == "zsh") else f"{path}.{script}"
 
 
 def script_language(path: str, data: bytes) -> str:
@@ -47,7 +60,4 @@ def script_language(path: str, data: bytes) -> str:
     name = PurePosixPath(path).name.lower()
     if vocabulary("gemfile").fullmatch(name):
         return "rb"
-    kinds = (("sh", "shell_files"), ("rb", "ruby_files"))
-    by_ending = read_map("executed_files.yaml", "read_as").get(name.rpartition(".")[2], "")
-    named = (end for end, kind in kinds if name in map(str.lower, file_names(kind)))
-    return next(named, by_ending)
+    return read_map("executed_files.yaml", "read_as").get(name.rpartition(".")[2], "")

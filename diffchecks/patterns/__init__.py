@@ -24,7 +24,7 @@ from diffchecks.check_io import (
     Source,
     check_files_for_all,
 )
-from diffchecks.data_files import read_map, read_names, read_patterns
+from diffchecks.data_files import read_map, read_patterns
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.flows import find_flows, join
 from diffchecks.jobs import PatternsJob, SharedPatternsJob
@@ -54,7 +54,7 @@ from diffchecks.patterns.template_code_extraction import (
 )
 from diffchecks.patterns.value_origin import ValueOrigins
 from diffchecks.python.notebook_code import extract_notebook_code
-from diffchecks.script_languages import script_language
+from diffchecks.script_languages import path_by_language
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -174,9 +174,7 @@ def programs_in(source: Source) -> list[Source]:
 
 def _whole_program(source: Source) -> Source:
     """A file that is one program, under a name that tells its language."""
-    named = source.suffix and source.suffix not in read_names("suffixes_of_scripts")
-    script = "" if named else script_language(source.path, source.data)
-    path = f"{source.path}.{script}" if script else source.path
+    path = path_by_language(source.path, source.data)
     if path.endswith(".bats"):
         return Source(f"{source.path}.sh", _BATS_TEST.sub(rb"\1t() {", source.data))
     if _PATTERNS["php"].search(path):
@@ -184,15 +182,16 @@ def _whole_program(source: Source) -> Source:
     if source.suffix in {".tf", ".tofu"}:
         text = insert_constants(source.text)
         return Source(path, text.encode("utf-8", "surrogateescape"))
-    return Source(path, source.data) if script else source
+    return source if path == source.path else Source(path, source.data)
 
 
 def commands_in(source: Source) -> str | None:
     """What a shell runs of a file that is no shell script; None where it is of another kind."""
     if is_container_file(source.path, source.text):
         return extract_commands(source.text)
-    if is_makefile(source.name):
-        return extract_make_commands(source.name, source.text)
+    path = path_by_language(source.path, source.data)
+    if is_makefile(path):
+        return extract_make_commands(path, source.text)
     if is_gitlab_file(source.path) or is_workflow_file(source.path):
         return extract_pipeline_commands(source.path, source.text)
     if has_configured_commands(source.path):

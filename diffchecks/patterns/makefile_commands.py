@@ -16,16 +16,13 @@ _CLOSING: Final = {"(": ")", "{": "}"}
 _STOPS: Final = "set -e"  # make stops at the first failing line
 
 
-def is_makefile(name: str) -> bool:
-    """Whether a file is a Makefile or justfile, by its lower-case name."""
-    return any(_PATTERNS[kind].fullmatch(name) for kind in ("makefile", "justfile"))
+def is_makefile(path: str) -> bool:
+    """Whether a file is a Makefile or justfile, by its path."""
+    return any(_PATTERNS[kind].search(path) for kind in ("makefile", "justfile"))
 
 
-def extract_make_commands(name: str, text: str) -> str:
+def extract_make_commands(path: str, text: str) -> str:
     """The commands of recipes and ``$(shell ...)``; every other line is empty.
-
-    Args:
-        name: as ``is_makefile`` takes it.
 
     Returns:
         An empty script if a program other than a Unix shell runs the recipes.
@@ -33,7 +30,7 @@ def extract_make_commands(name: str, text: str) -> str:
     lines = text.split("\n")
     if any(_PATTERNS["other_shell"].match(line) for line in lines):
         return ""
-    read = _just_commands if _PATTERNS["justfile"].fullmatch(name) else _make_commands
+    read = _just_commands if _PATTERNS["justfile"].search(path) else _make_commands
     first, *rest = read(lines)
     return "\n".join([f"{_STOPS}; {first}" if first else _STOPS, *rest])
 

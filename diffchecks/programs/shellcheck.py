@@ -30,23 +30,21 @@ class ShellCheck(Linter):
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name with the suffix, which names the dialect where no first line does."""
         pure = PurePosixPath(path)
-        is_bash = _is_makefile(path) or pure.name == ".envrc" or pure.name.startswith(".bash")
+        is_bash = is_makefile(path) or pure.name == ".envrc" or pure.name.startswith(".bash")
         return f"f{number}{'.bash' if is_bash else suffix_of(pure.name) or '.sh'}"
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
         """The file; of a Makefile what it runs, none where that is not for a shell of Unix."""
-        if not _is_makefile(path):
+        if not is_makefile(path):
             return [data]
-        name, text = PurePosixPath(path).name.lower(), data.decode("utf-8", "surrogateescape")
-        commands = extract_make_commands(name, text)
+        commands = extract_make_commands(path, data.decode("utf-8", "surrogateescape"))
         return [commands.encode("utf-8", "surrogateescape")] if commands else []
 
     def prepare(self, path: str, data: bytes) -> bytes | None:
         """Remove suppression comments; None when it is not a script of a supported shell."""
         shell = interpreter(data)
-        named = (
-            matches(path, file_names("shell_scripts")) or is_husky_hook(path) or _is_makefile(path)
-        )
+        named = matches(path, file_names("shell_scripts")) or is_husky_hook(path)
+        named = named or is_makefile(path)
         if shell not in SHELLS and (shell is not None or not named):
             return None
         return _DIRECTIVES.sub(lambda found: _SUPPRESSION.sub(b"unused=", found[1]), data)
@@ -67,7 +65,7 @@ class ShellCheck(Linter):
         """A finding; none about a constant that is a variable of Make."""
         name, code = copies.name_of(result["file"]), result["code"]
         one_branch = f" on line {result['line']}." in result["message"]  # two patterns of a case
-        of_make = code in _TABLE["about_constants"] and _is_makefile(copies.paths[name])
+        of_make = code in _TABLE["about_constants"] and is_makefile(copies.paths[name])
         if one_branch or of_make or (code == _CRLF and result["line"] != 1):
             return None
         if code == _ROOT and _is_constant(copies.text(name), result["line"], result["column"]):
@@ -94,10 +92,6 @@ def _is_constant(text: str, number: int, column: int) -> bool:
         if all(map(str.isalnum, values)) and any(re.match(f"{sets}{name}=", one) for one in above):
             return True
     return False
-
-
-def _is_makefile(path: str) -> bool:
-    return is_makefile(PurePosixPath(path).name.lower())
 
 
 LINTER = ShellCheck("shellcheck")

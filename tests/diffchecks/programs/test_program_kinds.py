@@ -26,7 +26,7 @@ def codes(report: AnalyzerReport) -> list[str]:
         (
             Ruff,
             ["a.py", "a/b.pyi", "c.pyw", "d.ipynb", "deploy/x-1.2"],
-            ["a.pyc", "a/.x", "setup.cfg"],
+            ["a.pyc", "a/.gitignore", "setup.cfg"],
         ),
         (
             ShellCheck,
@@ -100,6 +100,10 @@ async def test_files_are_selected_by_name(make: Make, wanted: list[str], others:
         ("#!/usr/bin/env -S A=1 dash -e", "dash"),
         ("#!/bin/busybox sh", "sh"),
         ("\ufeff#!/bin/ksh", "ksh"),
+        ("#!/usr/bin/env -S uv run --script", "uv"),
+        ("#!/usr/bin/env -S uv run bash", "bash"),
+        ("#!/usr/bin/env -S a run bash", "a"),
+        ("#compdef x", "zsh"),
         ("#!/usr/bin/python3", "python3"),
         ("#!", ""),
         ("#!/usr/bin/env", ""),
