@@ -19,7 +19,7 @@ from diffchecks import name_some, shorten
 from diffchecks.data_files import read_map, read_names, read_yaml
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile
-from diffchecks.path_kinds import path_kinds, vendored_directory
+from diffchecks.path_kinds import is_code, is_test, path_kinds, vendored_directory
 
 BIG_FILE_BYTES = 5 << 20  # bytes; git neither diffs a larger file nor holds it whole
 
@@ -235,6 +235,12 @@ def describe_size_limit(size: int, most: int) -> str:
     return f"{TOO_LARGE}{size / 1e6:.1f} MB, and files above {most / 1e6:.1f} MB are not read"
 
 
+def is_gone(file: ChangedFile) -> bool:
+    """Whether head has nothing of a file, and no check misses it, as a test or Python's names."""
+    missed = (is_test(file.path) and is_code(file.path)) or file.path.endswith((".py", ".pyi"))
+    return file.status == "deleted" and not missed
+
+
 def _what_it_hides(file: ChangedFile, new: ContentInfo) -> str:
     """Why a program or an archive is not read; empty for those of tests and samples: data."""
     if not path_kinds(file.path).isdisjoint(("tests", "samples")):
@@ -309,12 +315,13 @@ def classify(
         media = PurePosixPath(file.path).suffix.lower() in _MEDIA
         return replace(file, kind="media" if media else "binary", skip=_WHYS["lfs"], gap=gap)
     if bomb := new.bomb or (old and old.bomb):
-        return replace(file, skip=bomb, gap=True)
+        return replace(file, skip=bomb, gap=not is_gone(file))
     by_policy = _by_policy(file, old, new, policy)
     if by_policy == _WHYS["newly_minified"] and file.new_blob:
         return replace(file, skip=by_policy, gap=True)
     if by_policy is None and new.size > BIG_FILE_BYTES:
-        return replace(file, skip=describe_size_limit(new.size, BIG_FILE_BYTES), gap=True)
+        why = describe_size_limit(new.size, BIG_FILE_BYTES)
+        return replace(file, skip=why, gap=not is_gone(file))
     return replace(file, kind="text", skip=by_policy, script=new.target.startswith(b"#!"))
 
 

@@ -18,7 +18,8 @@ def extract_configured_commands(path: str, text: str) -> str:
     if name.endswith((".json", ".code-workspace")):
         read = _strings
     else:
-        read = _cron_command if name == "crontab" or "/cron." in f"/{path}" else _value
+        of_cron = name.endswith(("crontab", ".cron")) or "/cron." in f"/{path}"
+        read = _cron_command if of_cron else _value
     return "\n".join(" ; ".join(filter(None, map(_command, read(s)))) for s in text.split("\n"))
 
 

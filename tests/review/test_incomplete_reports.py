@@ -173,6 +173,7 @@ TYPES = "// DO NOT EDIT\nexport declare function f(a: string): number;\n"
         ("dist/app.js", BUNDLE, "", "incomplete"),
         ("dist/app.js", BUNDLE, "dist/** linguist-generated\n", "complete"),
         ("a.d.ts", TYPES, "", "complete"),
+        ("sorbet/a.rbi", TYPES, "", "complete"),
         ("a.ts", TYPES, "", "incomplete"),
     ],
 )

