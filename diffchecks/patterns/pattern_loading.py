@@ -16,6 +16,7 @@ A file holds:
     unpacks    kinds of node that hold several names to the left of an assignment
     bindings   kind of node that gives a name a value -> its part with the name; null: all in it
     binds_with operators by which such a node gives a name a value; []: any
+    imports    kind of node that names constants of other files -> its part with the names
     literals   kinds of node that are written-out values
     inserts    expression: a literal in whose source it is found holds values
     values     kind of node -> the parts that its value is made of; [] for all of its children
@@ -134,6 +135,7 @@ class PatternFile(Struct, frozen=True):
     unpacks: frozenset[str]
     bindings: Mapping[str, Part | None]
     binds_with: frozenset[str]
+    imports: Mapping[str, Part]
     literals: frozenset[str]
     inserts: re.Pattern[str]
     values: Mapping[str, tuple[Part, ...]]

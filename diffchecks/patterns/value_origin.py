@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
 _QUOTES = frozenset("\"'`")
+# Of a program: what an object of it holds may change, unlike data and styles.
+_IMPORTED = re.compile(
+    r"import\b(?![^'\"]*['\"][^'\"]*\.(?:json5?|css|s[ac]ss|less|svg|ya?ml)['\"?])"
+)
 _LOOP = re.compile("for|while|loop|do|repeat")
 _MAY_NOT_RUN = re.compile(
     f"{_LOOP.pattern}|if|else|switch|case|when|match|try|catch|rescue|cond|ternary|binary|block|body"
@@ -59,7 +63,10 @@ class ValueOrigins:
             seen.add(part)
             source = self._source(part)
             if source is not None:
-                waiting.append((source, shown))
+                if any(_IMPORTED.match(each.text()) for each in self._parts(source)):
+                    yield shown
+                else:
+                    waiting.append((source, shown))
                 continue
             origins = self._parts(part)
             given = [each for each in origins if each.kind() in self._parameters]
@@ -80,7 +87,7 @@ class ValueOrigins:
             return True  # an empty string or list
         if kind in language.literals:
             return language.inserts.search(text) is None
-        if language.known.fullmatch(text):
+        if kind in language.imports or language.known.fullmatch(text):
             return True
         return kind in language.calls and language.safe.search(_callee(text)) is not None
 
@@ -188,7 +195,7 @@ class ValueOrigins:
 
     def _bindings(self) -> dict[tuple[SgNode, str], list[SgNode]]:
         bound: dict[tuple[SgNode, str], list[SgNode]] = {}
-        for kind, field in self._language.bindings.items():
+        for kind, field in {**self._language.bindings, **self._language.imports}.items():
             if not _has_kind(self._grammar, kind):
                 continue
             for node in self._root.find_all(kind=kind):
