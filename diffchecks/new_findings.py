@@ -33,7 +33,7 @@ MINOR = frozenset({"low", "info"})
 """Severities of which many files with the same finding are one finding as well."""
 
 MIN_DIALECT = 2
-"""Files of base that did not parse, from which on a new one is no broken file either."""
+"""How often base has something, such as a file that did not parse, that is no defect then."""
 
 _NAMED_LINES = 12  # of the other places
 _BLANK = re.compile(r"\s+")
@@ -90,11 +90,8 @@ def find_new(
     known = {secret for finding in base for secret in _secrets(finding)}
     new = [f for f in new if f[1].message and not known.issuperset(_secrets(f) or {""})]
     new = unmatched(rest, new, _message_identity)[0]
-    unread = Counter(raw.code for _, raw in base if _is_about_file(raw))
-    # Where several files of base did not parse, it is another language under the same name.
-    return join_many(
-        [f for f in new if not _is_about_file(f[1]) or unread[f[1].code] < MIN_DIALECT]
-    )
+    usual = Counter(raw.code for _, raw in base if _is_dialect(raw))
+    return join_many([f for f in new if not _is_dialect(f[1]) or usual[f[1].code] < MIN_DIALECT])
 
 
 def find_moved(files: Collection[ChangedFile]) -> dict[str, str]:
@@ -103,6 +100,11 @@ def find_moved(files: Collection[ChangedFile]) -> dict[str, str]:
     gone = (file.path for file in files if file.status == "deleted")
     moved = {path: came[basename(path)] for path in gone if basename(path) in came}
     return moved | {file.old_path or "": file.path for file in files if file.status == "renamed"}
+
+
+def _is_dialect(raw: RawFinding) -> bool:
+    """Whether it is none where base has several: of another language, of a logger of its own."""
+    return _is_about_file(raw) or bool(_PATTERNS["dialect"].match(f"{raw.code} {raw.key}"))
 
 
 def _is_about_file(raw: RawFinding) -> bool:

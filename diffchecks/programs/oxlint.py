@@ -11,9 +11,10 @@ from diffchecks.patterns.template_code_extraction import (
     extract_scripts,
     is_component,
 )
-from diffchecks.programs import FileCopies, Linter, one_line
+from diffchecks.programs import TABLES, FileCopies, Linter, one_line
 
 _SUPPRESSION = re.compile(rb"\b(?:eslint|oxlint)-(?:disable|enable)")
+_BUNDLE = re.compile(TABLES["oxlint"]["bundle"].replace("\n", ""), re.MULTILINE)
 _CODE = re.compile(r"([\w-]+)\(([\w-]+)\)")
 _DEFAULT_PLUGIN = "eslint"  # its rules are named without the plugin
 
@@ -53,8 +54,10 @@ class Oxlint(Linter):
         where = f" line {result['labels'][0]['span']['line']}:" if result["labels"] else ""
         return copies.path_of(result["filename"]), f":{where} {result['message']}"
 
-    def finding(self, result: Any, copies: FileCopies) -> RawFinding:
-        """A finding, at the first place that it labels."""
+    def finding(self, result: Any, copies: FileCopies) -> RawFinding | None:
+        """A finding, at the first place that it labels; none in what a bundler wrote."""
+        if _BUNDLE.search(copies.text(copies.name_of(result["filename"]))):
+            return None
         plugin, rule = _CODE.fullmatch(result["code"]).groups()  # type: ignore[union-attr]
         span = min(
             (label["span"] for label in result["labels"]),

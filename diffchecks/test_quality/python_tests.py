@@ -58,6 +58,12 @@ class Case:
         return _counts(self.node, self._helpers)
 
     @property
+    def told(self) -> int:
+        """How many of them tell of an error that would fail it as well."""
+        handlers = (inner for inner in walk(self.node) if isinstance(inner, ast.ExceptHandler))
+        return sum(_counts(each, self._helpers) for each in handlers)
+
+    @property
     def trivial(self) -> list[int]:
         """Lines of assertions that cannot fail."""
         return list(_trivial(self.node))

@@ -107,6 +107,18 @@ def test_what_moved_or_was_there_is_not_new_and_what_is_left_out_is_not_read(
     assert [one.path for one in check_trees(base, head, paths=["other.js"])] == ["other.js"]
 
 
+def test_a_logger_that_base_gives_braces_takes_them(tmp_path: Path) -> None:
+    text, line = "import logging\n\nlog = logging.getLogger('a')\n", "log.info('a {}{}', {})\n"
+    files = {"a.py": text + line.format("", "{}", 1), "b.py": text}
+    more = {path: old + line.format(".b", "{}", 2) for path, old in files.items()}
+    few = check_trees(write(tmp_path / "base", files), write(tmp_path / "head", more), run=run)
+    assert [finding.rule for finding in few] == ["qa.logging-arguments"] * 2
+    files["a.py"] += line.format("", "{c}", 1)
+    more["b.py"] += line.format("", "%s", "1, 2")
+    found = check_trees(write(tmp_path / "base", files), write(tmp_path / "head", more), run=run)
+    assert [(finding.path, finding.line) for finding in found] == [("b.py", 5)]
+
+
 def test_a_file_that_a_check_cannot_read_is_named(tmp_path: Path) -> None:
     gaps: dict[str, str] = {}
     head = write(tmp_path / "head", {"a.py": "def (\n"})

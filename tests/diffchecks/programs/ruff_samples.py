@@ -41,8 +41,8 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "RUF040": ("x = 1\nassert x, 2\n", 'x = 1\nassert x, "two"\n'),
     "RUF030": ('x = 1\nassert x, print("no")\n', 'x = 1\nassert x, "no"\n'),
     "PGH005": (
-        "def test_a(mock):\n    assert mock.called_once()\n",
-        "def test_a(mock):\n    mock.assert_called_once()\n",
+        "def test_a(mock):\n    assert mock.called_once\n",
+        "def test_a(requests_mock):\n    assert requests_mock.called_once\n",
     ),
     "B015": (within("x == 1"), within("assert x == 1")),
     "F634": ('if (1, "x"):\n    pass\n', "x = 1\nif x:\n    pass\n"),

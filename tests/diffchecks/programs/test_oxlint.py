@@ -143,6 +143,21 @@ async def test_declaration_files_are_parsed_as_declarations(export: Export, suff
     assert report.examined == {path}
 
 
+async def test_nobody_mends_what_a_bundler_wrote(export: Export) -> None:
+    start = "(function(){function r(e,n,t){function o(i,f){}}return r})()({1:[function(require){\n"
+    helper = "function _createForOfIteratorHelper(o, allow) { return o; }\n"
+    modules = "/******/ var __webpack_modules__ = ({});\n"
+    files = {
+        "a.js": f"{start}debugger;\n}}]}});\n",
+        "b.js": f"{helper}debugger;\n",
+        "c.js": f"{modules}debugger;\n",
+        "d.js": f"// {helper}use(__webpack_require__);\ndebugger;\n",
+    }
+    report = await Oxlint({"no-debugger"}).run(export(files), list(files))
+    assert report.examined == set(files)
+    assert [finding.path for finding in report.findings] == ["d.js"]
+
+
 async def test_script_that_does_not_parse_is_a_gap(export: Export) -> None:
     side = export({"a.ts": "f();\nconst x: = 1;\n", "b.ts": "debugger;\n"})
     report = await Oxlint({"no-debugger"}).run(side, ["a.ts", "b.ts"])

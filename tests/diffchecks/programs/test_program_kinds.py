@@ -332,6 +332,18 @@ async def test_a_fixture_requested_by_name_is_no_redefinition(export: Export) ->
     )
     report = await Ruff({"F811"}).run(export({"tests/test_a.py": text}), ["tests/test_a.py"])
     assert [found.line for found in report.findings] == [8]
+    text = "from web import request, serve\n\n\ndef f(\n    self, request\n):\n    return request\n"
+    files = {"a.py": f"{text}\n\ndef serve(a, request):\n    return request\n"}
+    report = await Ruff({"F811"}).run(export(files), list(files))
+    assert [found.line for found in report.findings] == [10]
+
+
+async def test_a_comment_vouches_for_a_quoted_type_and_no_name(export: Export) -> None:
+    text = (
+        'def f() -> "Client":  # noqa\n    return g()  # noqa\n\n\ndef h() -> "Client":\n    pass\n'
+    )
+    report = await Ruff({"F821"}).run(export({"a.py": text}), ["a.py"])
+    assert [(found.line, found.column) for found in report.findings] == [(2, 12), (5, 13)]
 
 
 async def test_security_findings_have_a_lower_confidence(export: Export) -> None:

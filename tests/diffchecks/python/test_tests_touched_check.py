@@ -104,6 +104,19 @@ def test_a_test_that_lost_its_assertions(codes: Codes, body: str, emptied: bool)
     assert found == (["assertions-removed"] if emptied else [])
 
 
+@pytest.mark.parametrize(
+    ("body", "found"), [("refund(3).get()", []), ("str(3)", ["assertions-removed"])]
+)
+def test_an_error_fails_a_test_that_does_not_catch_it(
+    codes: Codes, body: str, found: list[str]
+) -> None:
+    tried = "    try:\n        refund(3)\n    except OSError:\n        self.fail()\n"
+    text = "def test_refund():\n{}"
+    assert codes(check, *one_file(text.format(tried), text.format(f"    {body}\n"))) == found
+    checked = text.format(f"{tried}    if late:\n        self.fail()\n")
+    assert codes(check, *one_file(checked, text.format(f"    {body}\n"))) == ["assertions-removed"]
+
+
 def test_helpers_of_the_file_assert_for_their_tests(codes: Codes) -> None:
     helper = "def same(a, b):\n    assert a == b\n"
     before = helper + "def test_refund():\n    same(1, 2)\n    assert same(1, 1)\n"
