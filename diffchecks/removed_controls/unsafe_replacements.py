@@ -134,15 +134,16 @@ SPAN = 60  # characters before a value that contain its name
 
 
 def _weaker_values(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
-    """A less safe flag or number, in an otherwise equal line."""
+    """A less safe flag or number, in an otherwise equal line that base has not as well."""
     lines = {
-        tuple(parts[::2]): parts
+        key: parts
         for number in hunk.base
         if len(parts := _PATTERNS["value"].split(strip_whitespace(file.base[number - 1]))) > 1
+        for key in (tuple(parts[::2]), tuple(parts))
     }
     for number in hunk.head if lines else ():
         new = _PATTERNS["value"].split(file.squeezed_head[number - 1])
-        old = lines.get(tuple(new[::2]), new)
+        old = lines.get(tuple(new)) or lines.get(tuple(new[::2]), new)
         for at in range(1, len(new), 2):
             before = new[at - 1][-SPAN:]
             last = _PATTERNS["own_name"].findall(before)[0]

@@ -133,6 +133,11 @@ web/vendor/a.js                       code vendored
 web/static/vendors/a.js               code vendored
 src/Admin/wwwroot/lib/jquery/jquery.js   code vendored
 app/vendors/views.py                  code
+ext/sqlite-3.45.1/sqlite3.c           code vendored
+js/jquery-ui-1.13.2/ui/widget.js      code vendored
+ext/sqlite-3.45/sqlite3.c             code
+app/release-1.13.2/run.py             code
+app/data-migration-1.13.2/run.py      code
 pip/_vendor/six.py                    code vendored
 third_party/lib/a.c                   code vendored
 deps/3rdparty/a.c                     code vendored

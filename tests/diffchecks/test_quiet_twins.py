@@ -53,6 +53,10 @@ ASSET = (
     "from m import Asset, read\ndef see(request, pk):\n    return request.user.id == pk\n"
     "def f(request, asset_id):\n    asset = Asset.objects.get(pk=asset_id)\n    read(request, {})\n    return asset\n"
 )
+DIGEST = "import hashlib\ndef f(password):\n    {} = hashlib.sha256(password.encode()).hexdigest()\n"
+COSTS = "fn f(p: bool) {{\n{}\n{}a.m_cost({});\n{}a.m_cost({});\n}}\n"
+HMAC = "const {} = crypto.createHmac('md5', account.password);\n"
+SHA1 = "const {} = crypto.createHash('sha1').update(password).digest('hex');\n"
 
 KOTLIN = "class A {{\n  fun f(db: DB, leak: Leak, other: Leak) {{\n    {}\n  }}\n}}\n"
 ROW = "db.rawQuery(\"SELECT a FROM t WHERE {} = '${{{}}}'\", null)"
@@ -451,6 +455,30 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.py": CHECKED.format("^/[a-z]+")},
         {"a.py": CHECKED.format("^/[a-z]*")},
         "security.open-redirect",
+    ),
+    "a digest by which an entry is found": (
+        {},
+        {"a.py": DIGEST.format("cache_key")},
+        {"a.py": DIGEST.format("stored")},
+        "security.fast-password-hash",
+    ),
+    "two values that only moved": (
+        {"a.rs": COSTS.format("match p {", "", 19456, "", 65540)},
+        {"a.rs": COSTS.format("if p {", "    ", 19456, "    ", 65540)},
+        {"a.rs": COSTS.format("if p {", "    ", 19456, "    ", 8192)},
+        "security.hardening-removed",
+    ),
+    "what a protocol asks for": (
+        {},
+        {"a.js": HMAC.format("cramMd5"), "b.js": SHA1.format("pwnedRange")},
+        {"a.js": HMAC.format("sign"), "b.js": SHA1.format("stored")},
+        "security.weak-hash",
+    ),
+    "a name that is declared in another way": (
+        {"a.js": f"var {HMAC.format('sign')[6:]}"},
+        {"a.js": HMAC.format("sign")},
+        {"a.js": HMAC.format("sign").replace("'md5'", "'sha1'")},
+        "security.weak-hash",
     ),
 }
 
