@@ -150,24 +150,16 @@ def _before(result: Mapping[str, Any], copies: FileCopies, name: str) -> str:
 
 
 def _is_undefined_name(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
-    """False for a quoted type in a test, and in a file of its data, which gets names from it.
-
-    Also where a comment says that another tool need not know the quoted type.
-    """
-    row = result["location"]["row"]
+    """False for a quoted type in a test, and in a file of its data, which gets names from it."""
     is_quoted = _before(result, copies, name).endswith(("'", '"'))
-    if is_quoted and "noqa" in copies.text(name, row, row):
-        return False
     is_code = _PATTERNS["code"].search(copies.text(name)) is not None
     return (is_code and not is_quoted) or not is_test(copies.paths[name])
 
 
 def _redefines(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
-    """False for an argument; one of a test requests an imported fixture by name."""
-    before = _before(result, copies, name)
-    if _PATTERNS["argument"].match(before):
-        return False
-    return bool(_PATTERNS["definition"].fullmatch(before)) or not is_test(copies.paths[name])
+    """False for an argument of a test, which requests an imported fixture by name."""
+    is_definition = _PATTERNS["definition"].fullmatch(_before(result, copies, name)) is not None
+    return is_definition or not is_test(copies.paths[name])
 
 
 def _protects_secret(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:

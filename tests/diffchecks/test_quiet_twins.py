@@ -53,7 +53,9 @@ ASSET = (
     "from m import Asset, read\ndef see(request, pk):\n    return request.user.id == pk\n"
     "def f(request, asset_id):\n    asset = Asset.objects.get(pk=asset_id)\n    read(request, {})\n    return asset\n"
 )
-DIGEST = "import hashlib\ndef f(password):\n    {} = hashlib.sha256(password.encode()).hexdigest()\n"
+DIGEST = (
+    "import hashlib\ndef f(password):\n    {} = hashlib.sha256(password.encode()).hexdigest()\n"
+)
 COSTS = "fn f(p: bool) {{\n{}\n{}a.m_cost({});\n{}a.m_cost({});\n}}\n"
 HMAC = "const {} = crypto.createHmac('md5', account.password);\n"
 SHA1 = "const {} = crypto.createHash('sha1').update(password).digest('hex');\n"
