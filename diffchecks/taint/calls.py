@@ -294,7 +294,8 @@ def _new_object(frame: Activation, call: EvaluatedCall, cls: Class) -> Value:
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
     ]
     fields: dict[Hashable, Value] = dict(zip(names, call.args, strict=False))
-    fields.update({name: value for name, value in call.keywords.items() if name in names})
+    known = not call.args and all(map(cls.lookup, call.keywords))  # such as columns of a model
+    fields.update({k: value for k, value in call.keywords.items() if known or k in names})
     return frame.new(call.node, HeapObject("instance", fields, call.rest, cls))
 
 

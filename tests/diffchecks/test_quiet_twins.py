@@ -57,6 +57,10 @@ DIGEST = (
     "import hashlib\ndef f(password):\n    {} = hashlib.sha256(password.encode()).hexdigest()\n"
 )
 COSTS = "fn f(p: bool) {{\n{}\n{}a.m_cost({});\n{}a.m_cost({});\n}}\n"
+MODEL = (
+    "from django.db import models\nclass Item(models.Model):\n    kind = models.CharField()\n    name = models.CharField()\n"
+    "def f(request):\n    item = Item(kind='a', name=request.GET['a'])\n    return open(f'/srv/{{item.{}}}')\n"
+)
 HMAC = "const {} = crypto.createHmac('md5', account.password);\n"
 SHA1 = "const {} = crypto.createHash('sha1').update(password).digest('hex');\n"
 
@@ -469,6 +473,12 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.rs": COSTS.format("if p {", "    ", 19456, "    ", 65540)},
         {"a.rs": COSTS.format("if p {", "    ", 19456, "    ", 8192)},
         "security.hardening-removed",
+    ),
+    "a column that a request does not set": (
+        {},
+        {"a.py": MODEL.format("kind")},
+        {"a.py": MODEL.format("name")},
+        "security.path-traversal",
     ),
     "what a protocol asks for": (
         {},
