@@ -244,7 +244,6 @@ class TaintAnalysis:
         for path, lines in stored_fields.writers(self.run, frozenset().union(*asked)):
             self._run_once(self._functions_on(path, lines))
         if self.run.stored:
-            self.run.memo.clear()  # of a time when nothing was known to be stored
             for each in due:
                 read = self._asked.get(each.node, ())
                 if any(cls in self.run.stored.get(name, ()) for cls, name in read):
@@ -379,6 +378,7 @@ class TaintAnalysis:
     def _guarded(self, frame: Activation) -> Iterator[None]:
         """Run something from outside, on a budget; what it does not suffice for is a gap."""
         self.run.steps = self.run.calls = self.run.untainted_calls = 0
+        self.run.memo.clear()  # what ran before must not decide what is found
         what = f"{frame.scope}()" if frame.scope else "the module"
         try:
             yield

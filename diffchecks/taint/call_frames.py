@@ -126,6 +126,7 @@ class TaintJob(Struct, eq=False):
         filters: name → template filter.
         filter_modules: the modules that may define filters; None: not searched yet.
         imported_models: module → database models that it defines or imports.
+        cut: how many calls were not followed because of a limit.
         constructed: class definition → the first call in a module's body that constructs it.
         pending: module → objects that its body makes and whose constructors have not run yet.
 
@@ -166,6 +167,7 @@ class TaintJob(Struct, eq=False):
     steps: int = 0
     calls: int = 0
     untainted_calls: int = 0
+    cut: int = 0
     frames: int = 0
 
     def held_by(self, cls: Class, depth: int = 8) -> dict[str, Value]:

@@ -310,12 +310,14 @@ def run_function(
     if frame.run.handling and not taints and everything:
         frame.run.given_safe.add(function)
     if not _affordable(frame, untainted=not taints):
+        frame.run.cut += 1
         return Value(taints=tuple(taint.derive("", "", _NOT_FOLLOWED) for taint in taints))
     key = None if taints else _memo_key(frame, function, call, args)
     if key is not None and key in frame.run.memo:
         value, objects = frame.run.memo[key]
         frame.state.objects.update(objects)
         return frame.at(value, call.node, f"{function.name}() returns it")
+    cut = frame.run.cut
     frame.run.calls += 1
     frame.run.untainted_calls += not taints
     inner = Activation(frame.run, function.module, function)
@@ -339,7 +341,8 @@ def run_function(
             loc: obj for loc, obj in reachable_objects(value, inner.state).items() if loc in after
         }
         before.update(made)
-        if key is not None and len(frame.run.memo) < _MAX_MEMO:
+        # A part that was too deep for this call is not too deep for another one.
+        if key is not None and cut == frame.run.cut and len(frame.run.memo) < _MAX_MEMO:
             frame.run.memo[key] = (value, made)
     else:
         frame.state.objects = after

@@ -92,3 +92,15 @@ def test_a_module_s_definitions_share_the_bound_of_its_body(
     bodies = f"class A:\n{body}class B(A):\n{body}"
     reply = trace(tmp_path, {"app.py": f"{START}{bodies}{ROUTE.format('B()')}"})
     assert list(reply.gaps) == gaps
+
+
+@pytest.mark.parametrize("first", ["", "@app.route('/b')\ndef other(): a()\n"])
+@pytest.mark.parametrize("before", ["", "    a()\n"])
+def test_what_ran_before_does_not_decide_what_is_found(
+    tmp_path: Path, first: str, before: str
+) -> None:
+    chain = "".join(f"def {a}(): return {b}()\n" for a, b in ("ab", "bc", "cd"))
+    read = "def d(): return request.args['x']\n"
+    route = f"@app.route('/')\ndef index():\n{before}    os.system(c())\n"
+    (finding,) = trace(tmp_path, {"app.py": START + first + chain + read + route}).findings
+    assert finding.code == "command"
