@@ -170,6 +170,50 @@ async def test_no_limit_of_size_concerns_a_deleted_file_but_where_a_check_misses
     assert (path in gaps(verdict)) == (status == "incomplete")
 
 
+ASM = "/* a\n * b */\n# c\n.globl f\nf:  ret\n"
+DEFINE = "#define A(x) mov x, x; \\\n ret\n// c\nA(1)\n"
+OPEN = "f: mov a /* b\n/* c */\n ret\n/* d */\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "old", "new", "known"),
+    [
+        ("a.S", ASM, " * b */", " * b, 2026 */\n\n// d", True),
+        ("a.s", ASM, "# c", "# d", True),
+        ("a.asm", "; a\nret\n", "; a", "; b\n\n  ; c", True),
+        ("a.hs", "-- | a\nf = 1\n", "-- | a", "-- | b", True),
+        ("a.erl", "%% a\nf() -> 1.\n", "%% a", "%% b", True),
+        ("a.m", "// a\nint b;\n", "// a", "/* a\n */", True),
+        ("a.S", ASM, "# c", "#define ret nop", False),
+        ("a.S", ASM, "# c", '# /**/ include "a.h"', False),
+        ("a.S", ASM, "# c", "// c \\", False),
+        ("a.S", ASM, "# c", "// */ nop", False),
+        ("a.S", ASM, "# c", "; nop", False),
+        ("a.S", ASM, "ret", "nop", False),
+        ("a.S", ASM, "ret", "ret // c", False),
+        ("a.s", ASM, "# c", '.include "b.s"', False),
+        ("a.S", DEFINE, "// c", "// d", True),
+        ("a.S", DEFINE, "x; \\\n", "x; \\\n\n", False),
+        ("a.S", OPEN, "/* c */", "// c", False),
+        ("a.s", '.ascii "a\n# b\nc"\n', "# b", "# c", False),
+        ("a.hs", "-- a\nf = 1\n", "-- a", "--> a", False),
+        ("a.hs", "-- a\nf = 1\n", "-- a", "{-# LANGUAGE CPP #-}", False),
+        ("a.hs", "f = [sql|\n-- a\n|]\n", "-- a", "-- b", False),
+        ("a.erl", "%% a\nf() -> 1.\n", "%% a", "%%! -sname a", False),
+        ("a.v", "// a\nmodule m;\n", "// a", "// synopsys translate_off", False),
+        ("a.ml", "(* a *)\nlet a = 1\n", "a *)", "b *)", False),
+    ],
+)
+async def test_a_program_whose_comments_alone_differ_without_doubt_is_no_gap(
+    tmp_path: Path, path: str, base: str, old: str, new: str, known: bool
+) -> None:
+    verdict = await review(change(tmp_path, {path: base}, {path: base.replace(old, new)}))
+    assert (list(gaps(verdict)), verdict.status) == (
+        ([], "complete") if known else ([path], "incomplete")
+    )
+    assert [skip.path for skip in verdict.skipped] == [path]
+
+
 async def test_a_submodule_alone_never_merges(tmp_path: Path) -> None:
     repo = Repo(tmp_path)
     repo.commit({"README.md": "# A project\n"})

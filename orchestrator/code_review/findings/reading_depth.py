@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from diffchecks.check_io import decode_text
+from diffchecks.comment_lines import comments_of, same_code
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import is_illustrative
@@ -139,6 +141,20 @@ def count_depths(files: Sequence[ChangedFile], checked: Iterable[Checked]) -> De
     )
 
 
+async def find_commented(workspace: ReviewWorkspace) -> set[str]:
+    """The changed programs that no tool reads as code, and whose comments alone differ."""
+    found: set[str] = set()
+    for file in workspace.change.files:
+        same = file.status == "modified" and file.old_mode == file.new_mode and file.in_head
+        known = comments_of(file.path) and file.whole and not file.script
+        if same and known and not workspace.left_out(file):
+            base = await workspace.contents.read(file.old_blob or "")
+            head = await workspace.contents.read(file.new_blob or "")
+            if same_code(file.path, decode_text(base), decode_text(head)):
+                found.add(file.path)
+    return found
+
+
 def add_unread(
     skipped: Sequence[Skipped],
     checked: Iterable[Checked],
@@ -146,6 +162,7 @@ def add_unread(
     languages: LanguagesFile,
     *,
     gap: bool,
+    commented: Collection[str] = (),
 ) -> tuple[Skipped, ...]:
     """The skipped files plus programs read as text only, or all files if none was read as code.
 
@@ -153,6 +170,7 @@ def add_unread(
 
     Args:
         gap: whether these are gaps; False: notes.
+        commented: those that are notes, as their comments alone differ.
     """
     as_code = {entry.path for entry in checked if entry.depth == "code"}
     explained = {entry.path for entry in skipped}
@@ -178,7 +196,8 @@ def add_unread(
             why = f"{TEXT_ONLY}, and {NOTHING_READ}"
         else:
             continue
-        is_gap = gap and bool(program or _kind(file, languages) not in {"style", "settings"})
+        is_gap = gap and file.path not in commented
+        is_gap = is_gap and bool(program or _kind(file, languages) not in {"style", "settings"})
         found.append(Skipped(path=file.path, why=why, gap=is_gap))
     return tuple(sorted(found, key=lambda skip: (skip.path, skip.tool)))
 
