@@ -107,7 +107,7 @@ def _read(suffix: str, whole: list[str], lines: list[str], touched: frozenset[in
         # Bytes of another encoding than UTF-8 stand in texts and comments only.
         read = read_python(parse_text("\n".join(whole).encode("utf-8", "replace").decode()))
         near = touched.intersection(range(1, len(lines) + 1))
-        if vocabulary("refuses_caller").search("\n".join(lines[n - 1] for n in near)):
+        if vocabulary("may_refuse").search("\n".join(lines[n - 1] for n in near)):
             read.refusals = read_other(GRAMMARS[suffix], lines, near).refusals
     except (RecursionError, MemoryError):
         raise Gap("does not parse: nested too deeply") from None

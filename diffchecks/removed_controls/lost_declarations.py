@@ -361,8 +361,13 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
 
 
 def _turns_away(node: "SgNode") -> bool:
-    """Whether it is a short condition on who asks that ends with an answer that refuses."""
-    asked = node.field("condition")
+    """Whether it is a short condition on who asks that ends with an answer that refuses.
+
+    Or a function that does nothing but to fail, or to answer that there is nothing.
+    """
+    asked, body = node.field("condition"), node.field("body")
+    if body is not None and node.kind() in read_names("scope_nodes"):
+        return _PATTERNS["only_fails"].fullmatch(body.text()) is not None
     if asked is None or not vocabulary("asks_who").search(asked.text()):
         return False
     refuses = vocabulary("refuses_caller")
@@ -387,6 +392,7 @@ def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
     target = node.field("function") or node.field("name") or node.field("method")
     target, arguments = target or node.field("target"), node.field("arguments")
     name = re.split(r"\W+", target.text().rstrip("!"))[-1] if target else ""
+    bare = "" if arguments and arguments.named_children() else "()"
     above = node.parent()
     is_statement = above is not None and above.kind() in read_names("statement_nodes")
     lists = ("guards_class", "guard_calls") if is_statement else ("guards_class",)
@@ -414,7 +420,7 @@ def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
             wraps = passed[-1].field("function")  # ``requireLogin(handler)``
             if wraps and passed[1:] and not vocabulary("no_guard").search(wraps.text()):
                 read.found.append(_written("middleware", route, wraps))
-    elif vocabulary("guards_route").fullmatch(name) and target is not None:
+    elif vocabulary("guards_route").fullmatch(name + bare) and target is not None:
         _read_chained(node, target, scope, read)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from diffchecks.secrets.secret_scan import secrets_in
 SUBJECT = 100  # characters of a subject in a message
 _NOT_IN = frozenset({"tests", "samples", "documents", "generated"})
 _PATTERNS = read_patterns("reverted_fixes")
+_DEFINES = read_patterns("enclosing_scopes")["defines"]
 _SHOWN_FILES = 5
 MIN_WORDS, MOST = 3, 0.75  # that a fix brought, and their share in another file
 
@@ -100,13 +101,16 @@ def find_undone(
     by_path: dict[str, list[PastFix]] = {}
     for fix in fixes:
         by_path.setdefault(fix.path, []).append(fix)
+    ended = _ended(texts.values(), added) if by_path else {}
     for path, of_file in by_path.items():
         text = texts.get(path)
         if text is None or not path_kinds(text.path).isdisjoint(_NOT_IN):
             continue
-        sides = _code(text.base), _code(text.head)
+        idle_now = ended[text]
+        left = (line for n, line in enumerate(text.base, 1) if n not in idle_now)
+        sides = _code(left), _code(text.head)
         elsewhere = [known for other, known in words.items() if other != text.path]
-        found = [one for fix in of_file if (one := _compare(text, sides, fix, added))]
+        found = [one for fix in of_file if (one := _compare(text, sides, fix, added, idle_now))]
         found = [one for one in found if one.back or not _lives_on(one.fix, elsewhere)]
         taken = set[int]()
         for one in sorted(found, key=_weight, reverse=True):
@@ -114,6 +118,43 @@ def find_undone(
             if taken.isdisjoint(lines):
                 taken |= lines
                 yield path, one
+
+
+def _ended(texts: Collection[ChangedText], came: Counter[str]) -> dict[ChangedText, set[int]]:
+    """The lines of base that protect nothing once what they stand in, or are for, is gone.
+
+    Those of functions that go as a whole, are not called where lines go, and do not come elsewhere;
+    and those that make a token which such a function asked for.
+    """
+    gone = [(text, n, text.base[n - 1]) for text in texts for n in sorted(text.removed)]
+    calls = Counter(name for _, _, line in gone for name in _PATTERNS["called"].findall(line))
+    ended: dict[ChangedText, set[int]] = {text: set() for text in texts}
+    asked = set[str]()
+    for text, first, line in gone:
+        found = _DEFINES.match(line)
+        if found is None or calls[found[found.lastindex or 0]] > 1:
+            continue
+        body = _body(text.base, first)
+        keys = {n: _key(text.base[n - 1]) for n in body if _tells(text.base[n - 1])}
+        moves = 2 * sum(came[key] > 0 for key in keys.values()) >= len(keys)
+        if text.removed.issuperset(keys) and not moves:
+            ended[text].update(body)
+            asked.update(_PATTERNS["quoted"].findall("\n".join(text.base[n - 1] for n in body)))
+    for text, number, line in gone:
+        if asked.issuperset(tokens := _PATTERNS["token"].findall(line)) and tokens:
+            ended[text].add(number)
+    return ended
+
+
+def _body(lines: Sequence[str], first: int) -> range:
+    """The lines of the definition that begins at a line, by their indentation."""
+    indent = len(lines[first - 1]) - len(lines[first - 1].lstrip())
+    for number in range(first + 1, len(lines) + 1):
+        line = lines[number - 1]
+        deeper = len(line) - len(line.lstrip()) > indent
+        if line.strip() and not deeper and not _PATTERNS["closes"].match(line):
+            return range(first, number)
+    return range(first, len(lines) + 1)
 
 
 def _words(lines: Iterable[str]) -> frozenset[str]:
@@ -134,12 +175,16 @@ def _weight(undone: Undone) -> tuple[bool, int]:
 
 
 def _compare(
-    text: ChangedText, sides: tuple[Counter[str], Counter[str]], fix: PastFix, came: Counter[str]
+    text: ChangedText,
+    sides: tuple[Counter[str], Counter[str]],
+    fix: PastFix,
+    came: Counter[str],
+    ended: Set[int],
 ) -> Undone | None:
     """What a change reverts of a fix of the same file; None: nothing significant.
 
     Args:
-        sides: the lines of code of base and head.
+        sides: the lines of code of base, without those that ended, and of head.
     """
     added, removed = _code(fix.added), _code(fix.removed)
     added, removed = _without(added - removed, fix.removed), _without(removed - added, fix.added)
@@ -157,14 +202,16 @@ def _compare(
     lines = (text.head[n - 1] for hunk in text.hunks() for n in hunk.head)
     new_lines = [line for line in lines if _key(line) not in again]
     for hunk in text.hunks():
+        if hunk.base and ended >= set(hunk.base):
+            continue
         out = [
             n
             for n in hunk.base
-            if _key(text.base[n - 1]) in lost
+            if n not in ended and _key(text.base[n - 1]) in lost
             if not any(_extends(line, text.base[n - 1]) for line in new_lines)
         ]
         into = [n for n in hunk.head if _key(text.head[n - 1]) in again]
-        goes = [n for n in hunk.base if _tells(text.base[n - 1])]
+        goes = [n for n in hunk.base if n not in ended and _tells(text.base[n - 1])]
         comes = [
             n for n in hunk.head if _tells(text.head[n - 1]) and _key(text.head[n - 1]) not in part
         ]

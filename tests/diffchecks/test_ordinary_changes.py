@@ -7,6 +7,11 @@ import pytest
 from tests.diffchecks.test_false_alarms import Files, found
 
 CS = "class C : Controller {{\n  async Task F() {{ await client.GetAsync({}); }}\n}}\n"
+VIEW = "{}def drop(request, pk):\n{}\n"
+PHP = "<?php\nclass A {{\n  {}public function drop(A $a): Response\n  {{\n    {}\n  }}\n}}\n"
+JAVA = "class A {{\n  {}Object drop(A a) {{\n    {}\n  }}\n}}\n"
+TS = "class A {{\n  {}drop(a: A) {{\n    {}\n  }}\n}}\n"
+CSHARP = "class A {{\n  {}public IActionResult Drop(A a) {{\n    {}\n  }}\n}}\n"
 KT = "fun f(call: ApplicationCall) {{\n  {}\n}}\n"
 
 # Base, a quiet head, one that is told of, and the rule.
@@ -28,6 +33,42 @@ CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.kt": KT.format('URL(spec = "https://a.com/" + call.request.queryParameters["a"])')},
         {"a.kt": KT.format('URL(spec = call.request.queryParameters["a"])')},
         "security.fetch-from-request",
+    ),
+    "an action that only answers that it is gone, Python": (
+        {"a.py": VIEW.format("@login_required\n", "    remove(pk)\n    return done()")},
+        {"a.py": VIEW.format("", "    return HttpResponse(status=410)")},
+        {"a.py": VIEW.format("", "    remove(pk)\n    return HttpResponse(status=410)")},
+        "security.access-control-removed",
+    ),
+    "an action that only throws, PHP": (
+        {"A.php": PHP.format("#[IsGranted('edit', 'a')]\n  ", "return $this->remove($a);")},
+        {"A.php": PHP.format("", "throw new GoneHttpException('Use \"POST /b\".');")},
+        {"A.php": PHP.format("", "$this->remove($a); throw new GoneHttpException('x');")},
+        "security.access-control-removed",
+    ),
+    "an action that only throws, Java": (
+        {"A.java": JAVA.format("@PreAuthorize(\"hasRole('ADMIN')\")\n  ", "remove(a);")},
+        {"A.java": JAVA.format("", "throw new ResponseStatusException(HttpStatus.GONE);")},
+        {"A.java": JAVA.format("", "throw new ResponseStatusException(HttpStatus.GONE, remove(a));")},
+        "security.access-control-removed",
+    ),
+    "an action that only throws, TypeScript": (
+        {"a.ts": TS.format("@UseGuards(AdminGuard)\n  ", "return this.remove(a);")},
+        {"a.ts": TS.format("", "throw new GoneException();")},
+        {"a.ts": TS.format("", "return this.remove(a, 410);")},
+        "security.access-control-removed",
+    ),
+    "an action that only throws, C#": (
+        {"A.cs": CSHARP.format('[Authorize(Roles = "Admin")]\n  ', "return Remove(a);")},
+        {"A.cs": CSHARP.format("", "return StatusCode(410);")},
+        {"A.cs": CSHARP.format("", "return Remove(StatusCode(410));")},
+        "security.access-control-removed",
+    ),
+    "a token that a method of the name of a guard makes": (
+        {"A.java": JAVA.format("", "h.matchers(P).authenticated();\n    keep(Token.authenticated(u, t));")},
+        {"A.java": JAVA.format("", "h.matchers(P).authenticated();\n    keep(session.establish(t));")},
+        {"A.java": JAVA.format("", "h.matchers(P);\n    keep(Token.authenticated(u, t));")},
+        "security.access-control-removed",
     ),
 }  # fmt: skip
 

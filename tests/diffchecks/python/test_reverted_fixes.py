@@ -334,3 +334,52 @@ def test_a_parameter_that_is_no_longer_mutable_takes_no_fix_back(found):
     base = SAFE.replace("tidy(name", "tidy(&mut name")
     assert not found(base, base.replace("mut ", ""), fix)
     assert found(base, OPEN, fix)
+
+
+ACTION = (
+    "@app.post('/drop')\ndef drop(request):\n    if not valid('item.drop', request.token):\n"
+    "        return refuse(request)\n    remove(request.item)\n"
+)
+ASKS = PastFix(
+    **{
+        **to_builtins(FIX),
+        "added": (
+            "    if not valid('item.drop', request.token):",
+            "        return refuse(request)",
+        ),
+        "removed": (),
+    }
+)
+BARE = "{% set a = actions(user, {'item': item}) %}\n"
+PAGE = "{% set a = actions(user, {'item': item, 'token': csrf_token('item.drop')}) %}\n"
+SENDS = PastFix(
+    **{**to_builtins(FIX), "path": "a.html", "added": (PAGE[:-1],), "removed": (BARE[:-1],)}
+)
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        ("", 0),  # with what it guarded
+        (ACTION.replace(ASKS.added[0] + "\n" + ASKS.added[1] + "\n", ""), 1),
+    ],
+)
+def test_a_check_that_goes_with_its_whole_function_takes_no_fix_back(found, head, told):
+    assert len(found("import app\n\n\n" + ACTION, "import app\n\n\n" + head, ASKS)) == told
+
+
+def test_a_function_that_checks_for_others_is_no_whole(found):
+    guard = (
+        "def ask(request):\n    if not request.user.is_owner:\n        raise Refused(request)\n\n\n"
+    )
+    view = "def show(request):\n    ask(request)\n    return page(request)\n"
+    added = ("def ask(request):", "    if not request.user.is_owner:", "    ask(request)")
+    fix = PastFix(**{**to_builtins(FIX), "added": added, "removed": ()})
+    assert len(found(guard + view, view.replace("    ask(request)\n", ""), fix)) == 1
+
+
+@pytest.mark.parametrize(("head", "told"), [("import app\n", 0), ("import app\n" + ACTION, 1)])
+def test_a_token_goes_from_the_page_when_nothing_asks_for_it(compare, head, told):
+    base = {"a.py": "import app\n" + ACTION, "a.html": PAGE}
+    reply = compare(check, base, {"a.py": head, "a.html": BARE}, fixes=[SENDS])
+    assert len([one for one in reply.findings if one.code == "fix-reverted"]) == told
