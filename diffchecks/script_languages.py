@@ -6,13 +6,13 @@ from diffchecks.data_files import read_map, read_names, vocabulary
 from diffchecks.file_patterns import suffix_of
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93", "bats"})
-_MARKS = {b"<?php": "php", b"#compdef": "zsh", b"#autoload": "zsh"}
+_MARKS = {b"<?php": "php", b"#compdef": "zsh", b"#autoload": "zsh", b"set -e": "sh"}
 
 
 def interpreter(data: bytes) -> str | None:
     """The name of the program in a script's ``#!`` line, None where there is no such line.
 
-    A page of PHP, and what Zsh completes, say so in their first line as well.
+    A page of PHP, what Zsh completes, and what a shell reads say so in their first line as well.
     """
     first = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
     if not first.startswith(b"#!"):

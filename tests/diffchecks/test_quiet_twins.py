@@ -536,3 +536,5 @@ def test_a_first_line_names_what_runs_ruby() -> None:
     for program in ("rake", "rackup", "thor", "bundle", "cap"):
         assert script_language("bin/x", f"#!/usr/bin/env {program}\n".encode()) == "rb"
     assert script_language("bin/x", b"#!/usr/bin/env other\n") == ""
+    assert script_language("bin/x", b"set -eu\nls\n") == "sh"
+    assert script_language("bin/x", b"set list\nls\n") == ""

@@ -332,10 +332,10 @@ async def test_a_fixture_requested_by_name_is_no_redefinition(export: Export) ->
     )
     report = await Ruff({"F811"}).run(export({"tests/test_a.py": text}), ["tests/test_a.py"])
     assert [found.line for found in report.findings] == [8]
-    text = "from web import request, serve\n\n\ndef f(\n    self, request\n):\n    return request\n"
+    text = "from web import request, serve\n\n\ndef f(\n    self, request\n):\n    serve = request\n    return serve\n"
     files = {"a.py": f"{text}\n\ndef serve(a, request):\n    return request\n"}
     report = await Ruff({"F811"}).run(export(files), list(files))
-    assert [found.line for found in report.findings] == [10]
+    assert [found.line for found in report.findings] == [11]
 
 
 async def test_a_comment_vouches_for_a_quoted_type_and_no_name(export: Export) -> None:
