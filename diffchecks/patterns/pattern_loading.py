@@ -17,6 +17,7 @@ A file holds:
     bindings   kind of node that gives a name a value -> its part with the name; null: all in it
     binds_with operators by which such a node gives a name a value; []: any
     imports    kind of node that names constants of other files -> its part with the names
+    declares   expression: where NAME is bound in a file otherwise; else it is one of the package
     literals   kinds of node that are written-out values
     inserts    expression: a literal in whose source it is found holds values
     values     kind of node -> the parts that its value is made of; [] for all of its children
@@ -136,6 +137,7 @@ class PatternFile(Struct, frozen=True):
     bindings: Mapping[str, Part | None]
     binds_with: frozenset[str]
     imports: Mapping[str, Part]
+    declares: str
     literals: frozenset[str]
     inserts: re.Pattern[str]
     values: Mapping[str, tuple[Part, ...]]

@@ -70,10 +70,16 @@ class ValueOrigins:
                 continue
             origins = self._parts(part)
             given = [each for each in origins if each.kind() in self._parameters]
-            if not origins or (given and not any(map(self._harmless, given))):
+            known = origins or (shown is part and self._is_of_package(part))
+            if (given or not known) and not any(map(self._harmless, given)):
                 yield shown
             rest = [each for each in origins if each.kind() not in self._parameters]
             waiting += [(each, each if shown is part else shown) for each in rest]
+
+    def _is_of_package(self, node: SgNode) -> bool:
+        """Whether it is a name that another file of the package gives a value, once."""
+        bound = self._language.declares.replace("NAME", re.escape(node.text()))
+        return node.kind() in self._language.names and not re.search(bound, self._root.text())
 
     def _is_inside(self, node: SgNode, condition: Condition) -> bool:
         """Whether a part is inside a call that makes it safe for a condition."""
