@@ -315,7 +315,7 @@ async def test_data_of_tests_gets_its_names_and_a_cut_digest_of_a_file_names_it(
     given, cut = "uri('/a')\n", "import hashlib\ndef f(token, a):\n    return hashlib.md5({}){}\n"
     files: dict[str, str | bytes] = {
         "tests/valid/a.py": f"from a import b\n{given}",
-        "tests/valid/b.py": f"with b:\n    {given}",
+        "tests/valid/b.py": f"def f():\n    {given}",
         "a.py": given,
         "b.py": cut.format("a.read()", ".hexdigest()[:6]"),
         "c.py": cut.format("a.read()", ".hexdigest()"),
