@@ -39,7 +39,11 @@ class ProgramTree:
     """
 
     def __init__(self, text: str, grammars: Sequence[str]) -> None:
-        self.root = _parse(text, grammars)
+        # Go's grammar needs a line end after the last line.
+        whole = text if text.endswith("\n") else text + "\n"
+        roots = (parse_program(whole, grammar) for grammar in grammars)
+        valid = next((root for root in roots if root.find(kind="ERROR") is None), None)
+        self.root = valid or parse_program(whole, grammars[0])
         self.parts = cache(lambda first, last: list(self._search(first, last)))
         self._children: dict[tuple[int, int, str], tuple[list[_Part], list[int]]] = {}
 
@@ -80,14 +84,6 @@ class ProgramTree:
 def _part(node: SgNode) -> _Part:
     span = node.range()
     return _Part(node, span.start.line, span.end.line, span.start.index, span.end.index)
-
-
-def _parse(text: str, grammars: Sequence[str]) -> SgNode:
-    # Go's grammar needs a line end after the last line.
-    whole = text if text.endswith("\n") else text + "\n"
-    roots = (parse_program(whole, grammar) for grammar in grammars)
-    valid = next((root for root in roots if root.find(kind="ERROR") is None), None)
-    return valid or parse_program(whole, grammars[0])
 
 
 _COMMENT = "comment"

@@ -178,7 +178,10 @@ def _finding(result: Result, path: str, last: int, severities: Mapping[str, str]
     tool, rule = one_line(result.tool, 80), one_line(result.rule, 200)
     message = one_line(result.message) or rule
     message = message.removeprefix(f"{rule}: ")
-    title = _title(result.title, message)
+    text = one_line(result.title)
+    if " " not in text or "{" in text or text.startswith("Semgrep Finding"):
+        text = message.partition(". ")[0]  # a title that is no prose
+    title = one_line(text, TITLE_CHARACTERS).rstrip(".")
     reported = ReportedRule(
         tool=_identifier(tool),
         rule=_identifier(rule),
@@ -200,14 +203,6 @@ def _finding(result: Result, path: str, last: int, severities: Mapping[str, str]
         redact=tuple(sorted(secrets_in(path, f"{message}\n{title}"))),
         reported=reported,
     )
-
-
-def _title(given: str, message: str) -> str:
-    """The tool's title if it is prose, else the message."""
-    text = one_line(given)
-    if " " not in text or "{" in text or text.startswith("Semgrep Finding"):
-        text = message.partition(". ")[0]
-    return one_line(text, TITLE_CHARACTERS).rstrip(".")
 
 
 def _identifier(name: str) -> str:

@@ -14,7 +14,7 @@ from diffchecks.taint.abstract_state import HeapObject
 from diffchecks.taint.abstract_values import UNKNOWN, Taint, TaintStep, Value, join, join_all
 from diffchecks.taint.call_frames import Activation, EvaluatedCall, TaintJob
 from diffchecks.taint.calls import bind_arguments, defaults
-from diffchecks.taint.library_models import HandlerClass, RouteDecorator
+from diffchecks.taint.library_models import RouteDecorator
 from diffchecks.taint.module_index import Bound, Class, Function, Module
 
 _CONVERTED = read_names("converting_types")
@@ -70,15 +70,11 @@ def describe_entry_point(run: TaintJob, function: Function) -> EntryRole:
         ]
         for handler in rules:
             if any(fnmatchcase(name, method) for method in handler.methods):
-                _add_handler(entry, handler)
+                entry.handler = entry.text = True
+                entry.besides.update(handler.besides)
+                if handler.returns:
+                    entry.returns.add(handler.returns)
     return entry
-
-
-def _add_handler(entry: EntryRole, handler: HandlerClass) -> None:
-    entry.handler = entry.text = True
-    entry.besides.update(handler.besides)
-    if handler.returns:
-        entry.returns.add(handler.returns)
 
 
 def _add_route(entry: EntryRole, route: RouteDecorator, node: ast.expr) -> None:

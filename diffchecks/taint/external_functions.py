@@ -54,7 +54,10 @@ def result(frame: Activation, call: EvaluatedCall) -> Value:
         named = Value()
     locs = value.locs
     if models.listed("objects", call.ref):
-        locs = frame.new(call.node, _remembered(call)).locs
+        # An external object that remembers its constructor's arguments.
+        items: dict[Hashable, Value] = {(str(i),): value for i, value in enumerate(call.args)}
+        items.update({(name,): value for name, value in call.keywords.items()})
+        locs = frame.new(call.node, HeapObject("cells", items)).locs
     taints = named.taints or value.taints
     row = stored_fields.row_of(frame.run, call)
     if row is not None:
@@ -82,13 +85,6 @@ def _given(frame: Activation, call: EvaluatedCall) -> Value:
         return named
     label = repr(call.args[0].const) if call.args[0].known else frame.site(call.node)
     return named.with_taints(tuple(taint.derive(PART, label) for taint in named.taints))
-
-
-def _remembered(call: EvaluatedCall) -> HeapObject:
-    """An external object that remembers its constructor's arguments."""
-    items: dict[Hashable, Value] = {(str(i),): value for i, value in enumerate(call.args)}
-    items.update({(name,): value for name, value in call.keywords.items()})
-    return HeapObject("cells", items)
 
 
 def _run_callbacks(frame: Activation, call: EvaluatedCall) -> None:

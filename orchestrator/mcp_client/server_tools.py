@@ -69,7 +69,10 @@ def _close(node: Json, depth: int) -> Any:
     if unsupported:
         raise ServerError(f"its schema has {unsupported}, which cannot be closed")
     closed = {key: _close_keyword(key, value, depth + 1) for key, value in node.items()}
-    if _is_open(closed):
+    # It names properties and does not mention additional ones.
+    if "properties" in closed and not (
+        {"additionalProperties", "unevaluatedProperties", "patternProperties"} & closed.keys()
+    ):
         closed["additionalProperties"] = False
     return closed
 
@@ -85,13 +88,6 @@ def _close_keyword(key: str, value: Json, depth: int) -> Json:
         return {name: _close(item, depth) for name, item in value.items()}
     known = key in {*_SCHEMA_KEYS, *_SCHEMA_LIST_KEYS, *_SCHEMA_MAP_KEYS}
     return _close(value, depth) if known else value
-
-
-def _is_open(node: Mapping[str, Json]) -> bool:
-    """Whether a node names properties and does not mention additional ones."""
-    return "properties" in node and not (
-        {"additionalProperties", "unevaluatedProperties", "patternProperties"} & node.keys()
-    )
 
 
 def _check_validity(schema: Mapping[str, Json]) -> None:

@@ -189,11 +189,12 @@ def _sections(
     page: TextLayout, verdict: Verdict, repo: Path | None
 ) -> tuple[list[list[str]], list[list[str]]]:
     """What stands above the findings, and what below."""
+    questions = review_gaps_text.questions_to_author(verdict)
     top = [
         _render_header(page, verdict),
         _render_approvals(page, verdict, repo),
         _render_questions(page, verdict, repo),
-        _render_questions_to_author(page, verdict),
+        page.section("Questions to the author", questions, first="  - ", limit=4),
     ]
     bottom = [
         review_gaps_text.render_skipped(page, verdict),
@@ -398,11 +399,6 @@ def _render_questions(page: TextLayout, verdict: Verdict, repo: Path | None) -> 
         lines += page.wrap(escape_line(question.question), first="  ", limit=page.cut(8))
         lines.append(f"    {escape_unprintable(command)}")
     return lines + page.omitted(len(waiting))
-
-
-def _render_questions_to_author(page: TextLayout, verdict: Verdict) -> list[str]:
-    questions = review_gaps_text.questions_to_author(verdict)
-    return page.section("Questions to the author", questions, first="  - ", limit=4)
 
 
 def _render_answers(page: TextLayout, verdict: Verdict) -> list[str]:

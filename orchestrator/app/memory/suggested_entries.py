@@ -179,17 +179,13 @@ def propose_entries(repo: Path | None, reviews: PastReviews) -> MemoryChange:
     outcomes, why = anyio.run(find_outcomes, repo or Path(), reviews.verdicts)
     after, count = add_proposals(before, propose(reviews.verdicts, outcomes))
     entries = "1 entry" if count == 1 else f"{count:,} entries"
-    notes = [f"{entries} proposed from {_of(reviews)}."]
-    if why:
-        notes.append(f"What became of findings in the base branch is not known: {why}.")
-    return MemoryChange(make_patch(before, after), notes)
-
-
-def _of(reviews: PastReviews) -> str:
     found = count_noun(len(reviews.verdicts), "review")
     if reviews.passed_over:
         found += f" ({reviews.passed_over} of another version of Diffcourt passed over)"
-    return found
+    notes = [f"{entries} proposed from {found}."]
+    if why:
+        notes.append(f"What became of findings in the base branch is not known: {why}.")
+    return MemoryChange(make_patch(before, after), notes)
 
 
 def read_memory(repo: Path | None) -> dict[str, str]:

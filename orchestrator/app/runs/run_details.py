@@ -96,7 +96,8 @@ async def _load(store: RunStore, repo: Path, name: str) -> RunDetails:
     run_id, rows = run.run_id, await store.rows(run.run_id)
     record, verdict, problem = RunRecord(run_id=run_id), None, ""
     try:
-        record, verdict = read_record(run_id, rows), _read_verdict(rows)
+        row = last_row(rows, is_final_verdict) or last_row(rows, is_waiting_verdict)
+        record, verdict = read_record(run_id, rows), parse_verdict(row) if row else None
     except (*DAMAGE, DiffcourtError) as error:
         problem = describe_damage(run_id, error)
     return RunDetails(
@@ -106,12 +107,6 @@ async def _load(store: RunStore, repo: Path, name: str) -> RunDetails:
         rows=rows,
         problem=problem,
     )
-
-
-def _read_verdict(rows: Sequence[Row]) -> Verdict | None:
-    """The final verdict, or the last partial one."""
-    row = last_row(rows, is_final_verdict) or last_row(rows, is_waiting_verdict)
-    return parse_verdict(row) if row else None
 
 
 @lru_cache(maxsize=8)

@@ -71,7 +71,11 @@ async def _summarize(store: RunStore, run: RunMeta) -> RunInfo:
 async def _find_verdict(store: RunStore, run: RunMeta) -> tuple[Verdict | None, bool]:
     """A run's verdict, and whether it is final; that of a waiting run is not."""
     if is_program_run(run):
-        return None, not _has_pending_call(await store.rows(run.run_id))
+        # It goes on where a call waits for a person's approval.
+        rows = await store.rows(run.run_id)
+        ended = {row.key for row in rows if row.kind in {"outcome", "refusal"}}
+        notes = (Key.parse(row.key) for row in rows if row.kind == "note")
+        return None, not any(key.subject not in ended for key in notes if key.part == ASKED)
     found = await store.find(run.run_id, VERDICT)
     if found is not None:
         return _verdict_in(found), True
@@ -184,13 +188,6 @@ async def _show(store: RunStore, run_id: str) -> ShownRun:
     except DAMAGE as error:
         raise InputError(f"{run.run_id}: {describe_damage(run.run_id, error)}") from None
     return ShownRun(_describe_run(run, found, final), found, timeline)
-
-
-def _has_pending_call(rows: Sequence[Row]) -> bool:
-    """Whether a call waits for a person's approval."""
-    ended = {row.key for row in rows if row.kind in {"outcome", "refusal"}}
-    notes = (Key.parse(row.key) for row in rows if row.kind == "note")
-    return any(key.subject not in ended for key in notes if key.part == ASKED)
 
 
 def _verdict_in(row: Row | None) -> Verdict | None:

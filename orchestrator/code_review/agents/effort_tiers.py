@@ -86,11 +86,13 @@ async def _signals(
     read = [file for file in files if not workspace.left_out(file)]
     code = [line for path, part in diffs.items() if kind_of(path) == "code"
             for line in changed_lines(part) if not _PROSE.fullmatch(line[1])]  # fmt: skip
+    # Definitions of public names that the change takes away, or writes otherwise.
+    gone, new = (Counter(text.strip() for sign, text in code if sign == one) for one in "-+")
     measured: dict[Measure, int] = {
         "lines": _lines(read),
         "tokens": tokens,
         "files": len(read),
-        "public names": _count_public_names(code),
+        "public names": sum(count for text, count in (gone - new).items() if _PUBLIC.match(text)),
         "earlier fixes": await history.count_fixes(workspace.change),
     }
     found = [*_areas(given.catalog.effort, _names(files), code), *_findings(state, calls)]
@@ -154,12 +156,6 @@ def _findings(state: ReviewState, calls: Sequence[AnalyzerCall]) -> Iterator[Sig
     for what, those in (("leads", leads), ("analyzers that failed", failed)):
         if those:
             yield "ordinary", f"{what}: {name_some(sorted(those), NAMED)}"
-
-
-def _count_public_names(code: Sequence[tuple[str, str]]) -> int:
-    """Definitions of public names that the change takes away, or writes otherwise."""
-    gone, new = (Counter(text.strip() for sign, text in code if sign == one) for one in "-+")
-    return sum(count for text, count in (gone - new).items() if _PUBLIC.match(text))
 
 
 def has_public_names(part: NumberedFileDiff) -> bool:

@@ -133,13 +133,9 @@ def render_comparison_page(found: RubricComparison, title: str) -> str:
         _section("agreement", "Agreement with people", "comparison", found),
         _section("changed", "Decisions that differ", "changed", found),
     ]
-    return render_page(title, _conclude_comparison(found), sections)
-
-
-def _conclude_comparison(found: RubricComparison) -> Conclusion:
     trusted = {"better": True, "no worse": True, "worse": False, "unknown": None}[found.outcome]
     reasons = [scoring_text.describe_change(found), *found.in_sample]
-    return Conclusion(trusted, SENTENCES[found.outcome], reasons)
+    return render_page(title, Conclusion(trusted, SENTENCES[found.outcome], reasons), sections)
 
 
 def render_jury_page(found: Jury, title: str) -> str:

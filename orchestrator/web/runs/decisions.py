@@ -183,7 +183,11 @@ class Decisions:
         with self._deciding(visit) as repo:
             run_id = visit.values["run"]
             _refuse_answered(load_details(repo, run_id), name)
-            _record_answer(repo, run_id, Answer(text, name))
+
+            async def note(_: RunStore, __: RunMeta, journal: Journal) -> None:
+                await answer_question(journal, Answer(text, name), approvals.current_user())
+
+            state_directory.decide_on(repo, run_id, note)
         return self._go_on(visit, repo, "Your answer is recorded.")
 
     def grant(self, visit: Visit) -> Response:
@@ -291,10 +295,3 @@ def _refuse_answered(found: RunDetails, name: str) -> None:
         if one.what == "answered":
             at = datetime.fromtimestamp(one.at).astimezone().isoformat(" ", "seconds")
             raise InputError(f"{one.who} has answered already, at {at}: {one.about}")
-
-
-def _record_answer(repo: Path, run_id: str, answer: Answer) -> None:
-    async def note(_: RunStore, __: RunMeta, journal: Journal) -> None:
-        await answer_question(journal, answer, approvals.current_user())
-
-    state_directory.decide_on(repo, run_id, note)
