@@ -81,9 +81,6 @@ def check_search(
         config: ``rule`` and ``constraints`` of ast-grep.
         name: the pattern's name in messages.
         shown: the file's name in messages.
-
-    Raises:
-        DataFileError: it rejects it.
     """
     for grammar in sorted(grammars):
         try:

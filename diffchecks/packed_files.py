@@ -27,11 +27,7 @@ def contents_path(root: Path) -> Path:
 
 
 def append_contents(root: Path, contents: Iterable[bytes]) -> int:
-    """Append the contents of files; returns their offsets.
-
-    Raises:
-        OSError: they cannot be written.
-    """
+    """Append the contents of files; returns their offsets."""
     with contents_path(root).open("ab") as file:
         start = file.tell()
         file.writelines(contents)
@@ -39,11 +35,7 @@ def append_contents(root: Path, contents: Iterable[bytes]) -> int:
 
 
 def write_index(root: Path, places: Mapping[str, Place]) -> None:
-    """Write the index of a side; replaces an existing one.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write the index of a side; replaces an existing one."""
     new = f"{_index_path(root)}.new"
     Path(new).write_text(json.dumps(places), "ascii")  # keeps names that are not UTF-8
     os.replace(new, _index_path(root))

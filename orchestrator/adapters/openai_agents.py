@@ -114,9 +114,5 @@ class GuardedModel(GuardedCalls, Model):
         return _RESPONSE.validate_python(response)
 
     def stream_response(self, *args: Any, **more: Any) -> Any:
-        """Refuse: what was streamed is not recorded.
-
-        Raises:
-            InputError: always.
-        """
+        """Refuse: what was streamed is not recorded."""
         raise InputError("a guarded model does not stream; use Runner.run")

@@ -189,22 +189,14 @@ def make_ci_files(
 
 
 def require_new(top: Path, names: Iterable[str]) -> None:
-    """Refuse to replace files.
-
-    Raises:
-        InputError: one exists already.
-    """
+    """Refuse to replace files."""
     for name in names:
         if (top / name).exists():
             raise InputError(f"{name} already exists; check it, or replace it with --force")
 
 
 def require_inside(top: Path, names: Iterable[str]) -> None:
-    """Refuse files that links lead out of the work tree, which a change may have added.
-
-    Raises:
-        InputError: one does.
-    """
+    """Refuse files that links lead out of the work tree, which a change may have added."""
     real = top.resolve()
     for name in names:
         place = Path(os.path.realpath(top / name))  # of a loop, too

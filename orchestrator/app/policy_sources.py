@@ -168,11 +168,7 @@ def _apply_options(settings: ReviewSettings, options: ReviewOptions) -> ReviewSe
 
 
 def read_minutes(layers: Sequence[Layer], options: ReviewOptions) -> float:
-    """The time limit of a run in minutes, without reading the rest of the policy.
-
-    Raises:
-        ConfigError: the first error in a file with the limit.
-    """
+    """The time limit of a run in minutes, without reading the rest of the policy."""
     if options.max_minutes is not None:
         return options.max_minutes
     bounds = read_merged(layers, SETTINGS, ReviewSettings).bounds

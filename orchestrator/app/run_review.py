@@ -333,11 +333,7 @@ def _require_own_spending(options: ReviewOptions) -> None:
 
 
 def require_source(options: ReviewOptions, instead: str = ", or a patch with --diff") -> None:
-    """Check that there is a patch or a repository.
-
-    Raises:
-        InputError: there is neither.
-    """
+    """Check that there is a patch or a repository."""
     if options.diff is None and not state_directory.inside_repository(options.repo or Path()):
         raise InputError(
             f"{options.repo or '.'} is not a git repository; name one with --repo{instead}"

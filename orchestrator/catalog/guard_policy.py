@@ -116,11 +116,7 @@ class GuardsFile(Strict, frozen=True):
         return found
 
     def resolve_tier(self, given: str) -> str:
-        """The tier of that name; the first where none is given.
-
-        Raises:
-            InputError: there is no such tier.
-        """
+        """The tier of that name; the first where none is given."""
         if given and given not in self.tiers:
             raise InputError(
                 f"DIFFCOURT_TIER is {given!r}; config/guards.yaml has {', '.join(self.tiers)}"

@@ -163,11 +163,7 @@ class ModelsConfig(Strict, frozen=True):
         return tuple(stage.name for stage in self.stages)
 
     def stage(self, name: str) -> Stage:
-        """A stage by name.
-
-        Raises:
-            ConfigError: there is no stage of that name.
-        """
+        """A stage by name."""
         for stage in self.stages:
             if stage.name == name:
                 return stage
@@ -241,11 +237,7 @@ class ModelsConfig(Strict, frozen=True):
         return service.models.get(model) or env.get(service.model_env or "", "").strip()
 
     def provider(self, name: str) -> Provider:
-        """A provider by name.
-
-        Raises:
-            ConfigError: there is no provider of that name.
-        """
+        """A provider by name."""
         if name not in self.providers:
             known = ", ".join(self.providers)
             raise ConfigError(f"there is no provider {name!r}; there is {known}", MODELS_FILE)

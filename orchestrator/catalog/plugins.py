@@ -37,11 +37,7 @@ def find_problems(
 
 
 def load_plugin(group: Group, name: str) -> Any:
-    """What an installed plugin is: an object, or what its class or function makes.
-
-    Raises:
-        ConfigError: it cannot be loaded.
-    """
+    """What an installed plugin is: an object, or what its class or function makes."""
     file = f"config/{group.removeprefix('diffcourt.')}.yaml"
     try:
         made = _installed(group)[name].load()

@@ -80,9 +80,6 @@ class OutputTarget:
 
         Args:
             commands: the text's commands to a CI runner are ours, so they are printed unchanged.
-
-        Raises:
-            OutputError: it cannot be written.
         """
         if self.to_stdout:
             emit(text, sys.stdout, commands=commands, data=True)

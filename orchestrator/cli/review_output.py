@@ -111,11 +111,7 @@ def write_all(*writes: Callable[[], None]) -> None:
 
 
 def write_job_files(verdict: Verdict, environment: Mapping[str, str]) -> None:
-    """Append to the files that a step of GitHub Actions names: its summary and its outputs.
-
-    Raises:
-        OutputError: one of them cannot be written.
-    """
+    """Append to the files that a step of GitHub Actions names: its summary and its outputs."""
     values = {
         "verdict": verdict.verdict,
         "status": verdict.status,
@@ -133,11 +129,7 @@ def write_job_files(verdict: Verdict, environment: Mapping[str, str]) -> None:
 
 
 def append_outputs(values: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Append to the outputs of a step of GitHub Actions; elsewhere nothing is done.
-
-    Raises:
-        OutputError: their file cannot be written.
-    """
+    """Append to the outputs of a step of GitHub Actions; elsewhere nothing is done."""
     if outputs := environment.get("GITHUB_OUTPUT"):
         lines = [f"{name}={escape_line(value)}\n" for name, value in values.items()]
         _append(outputs, "GITHUB_OUTPUT", "".join(lines))
@@ -200,11 +192,7 @@ def open_progress(args: argparse.Namespace) -> Iterator[tuple[Observer, WorkerPo
 
 
 def write_verdict(args: argparse.Namespace, outputs: Outputs, verdict: Verdict) -> int:
-    """Write a verdict to all outputs, and return the exit code.
-
-    Raises:
-        OutputError: it could not be written to one of them.
-    """
+    """Write a verdict to all outputs, and return the exit code."""
     from orchestrator.code_review.verdict.decision import exit_code
 
     fail_on = args.fail_on or verdict.fail_on

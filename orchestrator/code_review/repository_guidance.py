@@ -125,11 +125,7 @@ async def read_guidance(
 
 
 def check_globs(catalog: Catalog, layers: Sequence[Layer]) -> None:
-    """Check the globs of the policy's instructions for paths and of its effort.
-
-    Raises:
-        ConfigError: a glob that can match nothing.
-    """
+    """Check the globs of the policy's instructions for paths and of its effort."""
     settings, areas = catalog.settings, catalog.effort.areas
     globs = [("instructions", SETTINGS_FILE, one.path) for one in settings.instructions]
     globs += [("effort.paths", SETTINGS_FILE, glob) for glob in settings.effort.paths]

@@ -86,9 +86,6 @@ def record_decision(
 
     Args:
         seconds: how long it is valid.
-
-    Raises:
-        InputError: no call of that name waits.
     """
     pending = pending_approvals(journal).get(call)
     if pending is None:

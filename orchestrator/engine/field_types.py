@@ -36,9 +36,6 @@ def check_amounts(struct: Struct, *names: str, unbounded: bool = False) -> None:
     """Check that fields are amounts: numbers, not negative, and finite unless ``inf`` is allowed.
 
     Nothing exceeds a limit of NaN, and a negative cost would raise the budget.
-
-    Raises:
-        InputError: one is not; names it.
     """
     for name in names:
         value: Any = getattr(struct, name)

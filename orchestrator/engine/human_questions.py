@@ -94,11 +94,7 @@ def find_question(journal: Journal, name: str, text: str) -> RecordedQuestion:
 async def record_answer(
     journal: Journal, name: str, text: str, *, who: str, now: float
 ) -> RecordedQuestion:
-    """Record a person's answer to a question that waits.
-
-    Raises:
-        InputError: as ``find_question``.
-    """
+    """Record a person's answer to a question that waits."""
     found = find_question(journal, name, text)
 
     async def perform() -> EffectResult:

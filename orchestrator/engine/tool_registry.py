@@ -181,11 +181,7 @@ class Registry:
         return self._specs
 
     def get(self, name: str) -> Tool:
-        """Look a tool up.
-
-        Raises:
-            NotRegistered: there is no tool of that name.
-        """
+        """Look a tool up."""
         if name not in self._tools:
             raise NotRegistered(f"there is no tool {name!r}")
         return self._tools[name]

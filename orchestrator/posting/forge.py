@@ -188,9 +188,6 @@ class PostingTarget(Struct, frozen=True):
 
         Args:
             option: the option to suggest if there is neither.
-
-        Raises:
-            InputError: there is neither.
         """
         found = given or self.environment.get(name, "")
         if not found:
@@ -214,11 +211,7 @@ class PostingTarget(Struct, frozen=True):
         return self.request or (int(found[1]) if found else 0)
 
     def token(self, name: str) -> str:
-        """The token of a variable.
-
-        Raises:
-            InputError: it is not set.
-        """
+        """The token of a variable."""
         found = self.environment.get(name, "").strip()
         if not found:
             raise InputError(f"{name} is not set; it must hold a token that may write comments")

@@ -50,9 +50,6 @@ def check_reported(document: Mapping[str, Any], *, lost: bool) -> None:
     """Check that a reply, or a chunk of one, is no error, also none of its first choice.
 
     One without any contents is an error if it has a message.
-
-    Raises:
-        ReportedError: it is one.
     """
     choices = document.get("choices")
     choice = object_or_empty(choices[0]) if isinstance(choices, list) and choices else {}

@@ -207,11 +207,7 @@ _FORMATS: Mapping[str, tuple[str, str, dict[str, Json]]] = read_table(__file__, 
 
 
 def describe_tools(tools: Iterable[ToolSpec], form: ToolFormat) -> list[dict[str, Json]]:
-    """Tools in the format of an API: Messages, Responses, Chat Completions or MCP.
-
-    Raises:
-        InputError: there is no such format.
-    """
+    """Tools in the format of an API: Messages, Responses, Chat Completions or MCP."""
     if form not in _FORMATS:
         raise InputError(f"there is no format of tools {form!r}; there is {', '.join(_FORMATS)}")
     schema, inside, same = _FORMATS[form]

@@ -48,11 +48,7 @@ def start_process(
     stdout: int = subprocess.PIPE,
     pass_fds: Sequence[int] = (),
 ) -> "subprocess.Popen[bytes]":
-    """Start a process in ``/`` and a session of its own; its standard error is a pipe.
-
-    Raises:
-        OSError: it could not be started.
-    """
+    """Start a process in ``/`` and a session of its own; its standard error is a pipe."""
     around = _surroundings(argv, env)
     around |= {"stdin": stdin, "stdout": stdout, "stderr": subprocess.PIPE, "pass_fds": pass_fds}
     return subprocess.Popen([*argv], **around)

@@ -95,11 +95,7 @@ async def set_draining(db: psycopg.AsyncConnection, draining: bool) -> int:
 async def retry_change(
     db: psycopg.AsyncConnection, queue: procrastinate.App, change: str, how: Enqueuing
 ) -> bool:
-    """Resume the review of a change; False if a review waits already.
-
-    Raises:
-        InputError: there is no such change.
-    """
+    """Resume the review of a change; False if a review waits already."""
     row = await _known(db, change)
     await changes.update_change(db, change, **changes.FRESH)
     await changes.cancel_begun_jobs(db, change, running=False)
@@ -111,9 +107,6 @@ async def stop_change(db: psycopg.AsyncConnection, change: str, *, park: bool) -
 
     Args:
         park: record later pushes without reviewing them, until a person retries.
-
-    Raises:
-        InputError: there is no such change.
     """
     await _known(db, change)
     if park:

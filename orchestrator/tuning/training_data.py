@@ -69,11 +69,7 @@ class TrainingData(Struct, frozen=True):
 
 
 def require_scores(rubric: Rubric, items: list[Item]) -> None:
-    """Require a score of every weighted criterion in every item.
-
-    Raises:
-        InputError: names the first missing score.
-    """
+    """Require a score of every weighted criterion in every item."""
     for item in items:
         for criterion in rubric.criteria:
             if criterion.weight != 0.0 and criterion.id not in item.scores:

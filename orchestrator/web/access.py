@@ -67,11 +67,7 @@ class _AttemptLimit:
         self._left, self._at = float(TRIES), time.monotonic()
 
     def check(self) -> None:
-        """Check that an attempt is left.
-
-        Raises:
-            AccessDenied: there were too many wrong ones.
-        """
+        """Check that an attempt is left."""
         now = time.monotonic()
         self._left = min(TRIES, self._left + (now - self._at) / SECONDS_PER_TRY)
         self._at = now

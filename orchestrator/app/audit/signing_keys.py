@@ -33,11 +33,7 @@ def load_signing_key(environment: Mapping[str, str]) -> SigningKey | None:
 
 
 def read_key_text(environment: Mapping[str, str]) -> str:
-    """Read the text of the audit key, so that it can be redacted; empty without one.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """Read the text of the audit key, so that it can be redacted; empty without one."""
     found = _from_environment(environment)
     return found[0].decode(errors="surrogateescape").strip() if found else ""
 

@@ -145,11 +145,7 @@ async def record_grant(journal: Journal, present: RunBounds, grant: Mapping[str,
 
 
 def require_stopped_by_limit(verdict: Verdict) -> None:
-    """Check that a finished run stopped at a limit, so that it can continue with a higher one.
-
-    Raises:
-        InputError: it did not.
-    """
+    """Check that a finished run stopped at a limit, so that it can continue with a higher one."""
     if verdict.stop.reason != "budget":
         raise InputError(
             f"{verdict.run_id} is finished and did not stop at a limit ({verdict.stop.reason}); "

@@ -67,11 +67,7 @@ WAIVER_FILE = ListFile(
 
 
 def find_finding(verdict: Verdict, finding_id: str) -> Finding:
-    """A finding of a verdict by its id or fingerprint.
-
-    Raises:
-        InputError: there is none.
-    """
+    """A finding of a verdict by its id or fingerprint."""
     known = {finding.id: finding for finding in verdict.findings}
     known |= {finding.fingerprint: finding for finding in verdict.findings}
     finding = known.get(finding_id)

@@ -131,11 +131,7 @@ def _copied(place: Path, wanted: Collection[tuple[str, str]], scratch: Path) -> 
 
 
 def write_copy(place: Path, data: bytes) -> None:
-    """Write a copy that a resumed run reads again.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
+    """Write a copy that a resumed run reads again."""
     try:
         place.write_bytes(data)
     except OSError as error:

@@ -112,11 +112,7 @@ async def score_items(
 
 
 def require_texts(items: Sequence[Item]) -> None:
-    """Require a text of each item.
-
-    Raises:
-        InputError: names the first without one.
-    """
+    """Require a text of each item."""
     for item in items:
         if not item.text.strip():
             raise InputError(

@@ -106,11 +106,7 @@ class CachedRunIndex:
         self._kept: dict[tuple[Path, str], tuple[Mark, RunSummary]] = {}
 
     def list_runs(self) -> list[RunSummary]:
-        """All runs, newest first.
-
-        Raises:
-            StoreError: a store cannot be opened.
-        """
+        """All runs, newest first."""
         found = [run for repo in self.repos for run in self._list(repo)]
         return sorted(found, key=lambda run: (run.started, run.run_id), reverse=True)
 

@@ -162,11 +162,7 @@ def repair_store(repo: Path | None) -> Repair:
 
 
 def mark_store(repo: Path | None) -> str:
-    """A text that changes whenever a run of the repository has changed; no rows are read.
-
-    Raises:
-        InputError, StoreError: as ``open_store``.
-    """
+    """A text that changes whenever a run of the repository has changed; no rows are read."""
     folder, address, marks = state_dir(repo), os.environ.get(STORE, "").strip(), []
     if address:
         with closing(_postgres(address, repo)) as store:
@@ -322,11 +318,7 @@ def make_scratch_dir(folder: Path, run_id: str) -> Path:
 
 
 def save_patch(folder: Path, run_id: str, patch: bytes) -> None:
-    """Save the patch that a run reviews, durably, since a resumed run reads it again.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
+    """Save the patch that a run reviews, durably, since a resumed run reads it again."""
     place = folder / "runs" / run_id / PATCH
     try:
         with SafeDirectory(folder) as root, root.parent(f"runs/{run_id}/{PATCH}", make=True) as at:

@@ -25,22 +25,14 @@ WAITING = "waiting"
 
 
 def require_answerable(journal: Journal, answer: Answer) -> None:
-    """Check that a person's answer is to a question that waits.
-
-    Raises:
-        InputError: no such question is pending, or the run has ended.
-    """
+    """Check that a person's answer is to a question that waits."""
     if any(not question.answer for question in recorded_questions(journal)):
         require_not_ended(journal)
     find_question(journal, answer.to, answer.text)
 
 
 async def answer_question(journal: Journal, answer: Answer, who: str) -> None:
-    """Record a person's answer.
-
-    Raises:
-        InputError: as ``require_answerable``.
-    """
+    """Record a person's answer."""
     require_answerable(journal, answer)
     await record_answer(journal, answer.to, answer.text, who=who, now=SystemClock().now())
 
@@ -60,11 +52,7 @@ def has_ended(journal: Journal) -> bool:
 
 
 def require_not_ended(journal: Journal) -> None:
-    """Check that the run can continue, so that a decision or an answer has an effect.
-
-    Raises:
-        InputError: it has its final verdict.
-    """
+    """Check that the run can continue, so that a decision or an answer has an effect."""
     if has_ended(journal):
         raise InputError(
             f"run {journal.run_id} has ended, so nothing in it waits for a person; "

@@ -45,11 +45,7 @@ class Alert(Strict, frozen=True):
 
 
 def load_thresholds(repo: Path | None) -> AlertThresholds:
-    """The shipped thresholds, with those of ``.diffcourt/`` in the default branch on top.
-
-    Raises:
-        ConfigError: a file has an error.
-    """
+    """The shipped thresholds, with those of ``.diffcourt/`` in the default branch on top."""
     layers: Sequence[Layer] = [read_shipped_layer()]
     if state_directory.inside_repository(repo or Path()):
         layers = anyio.run(_layers_of_default_branch, repo or Path())

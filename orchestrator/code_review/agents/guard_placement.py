@@ -106,11 +106,7 @@ class Guards(Struct, frozen=True):
         return self.file.resolve_tier(self.tier)
 
     def texts(self, layer: Literal["input", "output"]) -> TextGuards:
-        """The text guards of a layer.
-
-        Raises:
-            InputError: as ``model``.
-        """
+        """The text guards of a layer."""
         # Imported only if a model answers: it takes a tenth of the start of an offline review.
         from orchestrator.guards.plain_text_guards import ClaimRule  # noqa: PLC0415
         from orchestrator.guards.registry import GuardSettings, make_guards  # noqa: PLC0415

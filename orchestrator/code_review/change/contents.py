@@ -134,11 +134,7 @@ class FilePacking:
         self._of_path: dict[SideName, dict[str, Place]] = {side: {} for side in SIDES}
 
     async def add(self, side: SideName, paths: Iterable[str]) -> None:
-        """Pack files of a side; what is no regular file, or must not be written, is left out.
-
-        Raises:
-            StoreError: they cannot be written.
-        """
+        """Pack files of a side; what is no regular file, or must not be written, is left out."""
         async with self._lock:
             tree, places = await self._contents.paths(side), self._of_path[side]
             blobs = {

@@ -46,11 +46,7 @@ _NOT_COMPARED = (
 
 
 async def open_extra_store(git: Git, scratch: Path) -> Git:
-    """The same repository, with new objects and an index written below ``scratch``.
-
-    Raises:
-        StoreError: ``scratch`` cannot be written.
-    """
+    """The same repository, with new objects and an index written below ``scratch``."""
     own = Path(await git.line("rev-parse", "--path-format=absolute", "--git-path", "objects"))
     objects = resolve_path(scratch) / "objects"
     quoted = str(own).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

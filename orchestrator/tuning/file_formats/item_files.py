@@ -132,11 +132,7 @@ def to_row(item: Item) -> dict[str, Any]:
 
 
 def write_items(path: Path, items: Iterable[Item]) -> None:
-    """Write an item file atomically.
-
-    Raises:
-        InputError: it cannot be written.
-    """
+    """Write an item file atomically."""
     rows = (json.dumps(to_row(item), ensure_ascii=False) + "\n" for item in items)
     write_text_atomically(path, "".join(rows))
 

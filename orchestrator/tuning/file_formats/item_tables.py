@@ -33,11 +33,7 @@ class ItemTable(Struct, frozen=True):
 
 
 def check_columns(columns: Mapping[str, str]) -> None:
-    """Check the names that ``--map`` gives to columns.
-
-    Raises:
-        InputError: we have no column of that name.
-    """
+    """Check the names that ``--map`` gives to columns."""
     for name in columns:
         family, _, rest = name.partition(".")
         if name not in {*COLUMNS, *FAMILIES} and not (family in FAMILIES and rest):

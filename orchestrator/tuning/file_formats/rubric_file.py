@@ -50,11 +50,7 @@ def read_rubric(path: Path) -> Rubric:
 
 
 def find_errors(path: Path) -> list[ConfigError]:
-    """Every error of a rubric file.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """Every error of a rubric file."""
     errors: list[ConfigError] = []
     load_rubric(_read_file(path), errors, large=True)
     return errors

@@ -112,11 +112,7 @@ def read_csv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def write_text_atomically(path: Path, text: str) -> None:
-    """Write a file by replacing it: readers see the old text or the new one, never a part.
-
-    Raises:
-        InputError: it cannot be written.
-    """
+    """Write a file by replacing it: readers see the old text or the new one, never a part."""
     temporary = path.with_name(path.name + ".new")
     try:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -127,11 +123,7 @@ def write_text_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file that writers replace; it is created where it is missing.
-
-    Raises:
-        InputError: it cannot be written.
-    """
+    """Hold the lock of a file that writers replace; it is created where it is missing."""
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

@@ -229,11 +229,7 @@ def extract_labels(items: Iterable[Item], name: str | None) -> list[Label]:
 
 
 def require_one_label_per_rater(labels: Iterable[Label]) -> None:
-    """Require at most one label per rater, item and revision.
-
-    Raises:
-        InputError: names both locations, and the two labels when they differ.
-    """
+    """Require at most one label per rater, item and revision."""
     seen: dict[tuple[str, str, int], Label] = {}
     for label in labels:
         other = seen.setdefault((label.item, label.rater, label.revision), label)
@@ -248,11 +244,7 @@ def require_one_label_per_rater(labels: Iterable[Label]) -> None:
 
 
 def require_known_criteria(labels: Iterable[Label], criteria: Iterable[str]) -> None:
-    """Require that labels per criterion name criteria of the rubric.
-
-    Raises:
-        InputError: names the first unknown one, and its label's location.
-    """
+    """Require that labels per criterion name criteria of the rubric."""
     known = set(criteria)
     for label in labels:
         for name in label.criteria.keys() - known:

@@ -198,11 +198,7 @@ def _report_judge_reliability(page: TextLayout, rubric: Rubric, runs: list[Resco
 
 
 def refuse_without_provider(args: argparse.Namespace) -> None:
-    """Refuse options that say how a model judges where none is asked.
-
-    Raises:
-        InputError: names the first.
-    """
+    """Refuse options that say how a model judges where none is asked."""
     if option := _find_model_option(args):
         raise InputError(f"{option} needs a model; set --provider NAME")
 

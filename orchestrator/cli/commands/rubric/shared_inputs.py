@@ -38,11 +38,7 @@ TRUST_CODES = {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}
 
 
 def require_freezable(path: Path, force: bool) -> None:
-    """Require that freezing replaces nothing, or may.
-
-    Raises:
-        InputError: it would.
-    """
+    """Require that freezing replaces nothing, or may."""
     if path.exists() and not force:
         raise InputError(f"{path}: already exists; to freeze the present state instead: --force")
 
@@ -81,11 +77,7 @@ def find_rubric(text: str) -> Path:
 
 
 def load_inputs(args: argparse.Namespace) -> TuningInputs:
-    """Read the rubric, the items and their labels.
-
-    Raises:
-        InputError: an input is invalid.
-    """
+    """Read the rubric, the items and their labels."""
     from orchestrator.tuning.training_data import build_training_data
 
     rubric = load_rubric(args.rubric)
@@ -177,11 +169,7 @@ def _existing_files(value: object) -> Iterator[str]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write an output file that the user named, completely or not at all.
-
-    Raises:
-        InputError, OutputError: it cannot be written.
-    """
+    """Write an output file that the user named, completely or not at all."""
     OutputTarget(str(path), "output").write(text)
 
 
@@ -228,11 +216,7 @@ def show(
 
 
 def require_numpy() -> None:
-    """Require the optional dependency numpy.
-
-    Raises:
-        InputError: it is not installed.
-    """
+    """Require the optional dependency numpy."""
     from importlib.util import find_spec
 
     from orchestrator.optional_dependencies import install_command

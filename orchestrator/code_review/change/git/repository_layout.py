@@ -109,11 +109,7 @@ def _may_serve(git_dir: Path, folder: Path) -> bool:
 
 
 def repository_directories(place: Path) -> tuple[Path, ...]:
-    """The directories of the repository that a directory lies in; none when there is none.
-
-    Raises:
-        InputError: as ``find_repository``.
-    """
+    """The directories of the repository that a directory lies in; none when there is none."""
     found = find_repository(place)
     if found is None:
         return ()
