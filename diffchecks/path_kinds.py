@@ -58,9 +58,6 @@ def may_be_broken(path: str, why: str) -> bool:
     """Whether a file that a parser refuses is what tests read, which may be broken on purpose.
 
     A test itself is not. Of a parser that may not conform to its language, the path must say so.
-
-    Args:
-        why: the reason of the gap.
     """
     named = vocabulary("broken_name").search(path) is not None
     *directories, name = path.split("/")

@@ -78,9 +78,6 @@ def check_trees(
         run: runs a linter, given its name and arguments, in a directory with copies of files;
             returns exit code, standard output and standard error.
 
-    Returns:
-        The findings by path and line.
-
     Example:
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory

@@ -445,9 +445,6 @@ def resolve_names(file: FilePatch, level: int, name: str) -> PatchFile:
 def resolve_files(patch: bytes, name: str) -> tuple[Reader, int, list[PatchFile]]:
     """Read a patch: its lines, how many leading components of names are prefixes, its files.
 
-    Args:
-        name: of the patch, for messages.
-
     Raises:
         PatchRefused: it is malformed or cut short; names the line.
     """

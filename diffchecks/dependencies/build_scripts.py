@@ -21,9 +21,6 @@ def is_build_script(path: str) -> bool:
 def find_build_code(head: Source, added: Collection[int], base: bytes) -> Iterator[RawFinding]:
     """Find code that a build script of head runs and base's does not.
 
-    Args:
-        base: the bytes of it in base; empty without one.
-
     Raises:
         Gap: it cannot be parsed.
     """

@@ -144,7 +144,6 @@ def _found(expressions: list[str], text: str) -> Iterator[dict[str, str]]:
 
 
 def _renamed(names: str) -> list[tuple[str, str]]:
-    """Each name of a list, and what it is renamed to."""
     return [(name, other or name) for name, other in re.findall(_TABLE["renamed"], names)]
 
 

@@ -374,7 +374,6 @@ class _Both(Struct, frozen=True):
 
 
 def _place(package: str, directory: str, tree: Iterable[str]) -> str:
-    """The directory of a root package in a tree."""
     inner = package.replace(".", "/")
     ending = f"/{inner}/"
     found: dict[str, None] = {}

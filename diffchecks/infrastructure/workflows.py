@@ -94,7 +94,6 @@ def _runs_strangers_code(job: tuple[TreeNode, dict[str, str]]) -> bool:
 
 
 def _filled_in(text: str, variables: dict[str, str]) -> str:
-    """A value with its variables substituted."""
     for _ in range(_MAX_VARIABLES):
         name = _PATTERNS["variable"].search(text)
         if name is None:

@@ -91,7 +91,6 @@ def _tokens(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _private_keys(text: str) -> Iterator[tuple[int, int]]:
-    """The lines of each private key."""
     if "PRIVATE KEY" not in text:
         return
     for key in _KEY.finditer(text):

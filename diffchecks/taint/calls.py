@@ -103,7 +103,6 @@ def _add_argument(frame: Activation, record: EvaluatedCall, argument: ast.expr) 
 
 
 def _spread(frame: Activation, record: EvaluatedCall, value: Value) -> None:
-    """Add ``**value`` to a call."""
     objects = frame.state.of(value)
     for obj in objects:
         for key, item in obj.items.items():

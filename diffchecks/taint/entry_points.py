@@ -161,7 +161,6 @@ def lines_with(text: str, pattern: re.Pattern[str]) -> list[int]:
 
 
 def _line_numbers(text: str, places: Iterable[int]) -> list[int]:
-    """The lines of places that are in order."""
     lines: list[int] = []
     line, counted = 1, 0
     for place in places:

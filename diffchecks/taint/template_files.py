@@ -88,7 +88,6 @@ class TemplateTree:
 
     @cached_property
     def _escaped(self) -> bool:
-        """Whether values are escaped by default."""
         return not any("autoescape" in one and _OFF.search(one) for one in self._programs if one)
 
     @cached_property

@@ -352,7 +352,6 @@ def _check_front_matter(
 
 
 def _finding_fields(contracts: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
-    """The fields of a finding in a report, by the contracts."""
     lists = (one.get("properties", {}).get("findings", {}) for one in contracts.values())
     return {name for one in lists for name in one.get("items", {}).get("properties", ())}
 

@@ -146,7 +146,6 @@ def _make_runtime(  # noqa: PLR0917 - called once, with names that say what they
     observer: Observer,
     check_report: ReportCheck,
 ) -> AgentRuntime:
-    """The runtime that all agents of the review share."""
     return AgentRuntime(
         model=guards.model(model.model),
         executor=executor,

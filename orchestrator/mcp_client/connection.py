@@ -183,7 +183,6 @@ async def _list(session: ClientSession) -> Mapping[str, Tool]:
 
 
 def _one_line(error: BaseException) -> str:
-    """An error in one line."""
     if isinstance(error, BaseExceptionGroup):
         return _one_line(error.exceptions[0])
     if isinstance(error, MCPError):

@@ -166,11 +166,7 @@ def _find_request(client: "github.Github", project: str, run: WorkflowRun) -> in
 
 
 def connect(token: str, url: str) -> "github.Github":
-    """A client that waits out rate limits and repeats nothing else.
-
-    Args:
-        url: address of the REST API.
-    """
+    """A client that waits out rate limits and repeats nothing else."""
     # A call whose reply was lost may have been performed, so it is never sent again.
     retry = github.GithubRetry(
         total=6, read=0, status_forcelist=[429], max_rate_limit_wait=MAX_WAIT
@@ -358,11 +354,7 @@ class ForgeComment(Struct, frozen=True):
 
 
 class ReviewRun(Struct, frozen=True):
-    """A run of the job that reviews.
-
-    Attributes:
-        is_over: whether it may be run again.
-    """
+    """A run of the job that reviews."""
 
     id: int
     is_over: bool
@@ -384,11 +376,7 @@ def open_commands(target: PostingTarget, workflow: str) -> "GitHubCommands":
 
 
 class GitHubCommands(GitHub):
-    """One pull request, and the runs of the workflow that reviews it.
-
-    Args:
-        workflow: name of its file.
-    """
+    """One pull request, and the runs of the workflow that reviews it."""
 
     def __init__(self, token: str, url: str, project: str, number: int, workflow: str) -> None:
         super().__init__(token, url, project, number)

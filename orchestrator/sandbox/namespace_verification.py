@@ -55,11 +55,7 @@ def describe_request(file: object, paths: Mapping[str, bool], capabilities: Iter
 
 
 def namespace_error(request: str) -> str:
-    """Why this process is not in the namespaces that were asked for; empty when it is.
-
-    Args:
-        request: of ``describe_request``.
-    """
+    """Why this process is not in the namespaces that were asked for; empty when it is."""
     requested = marshal.loads(bytes.fromhex(request))  # noqa: S302 - our parent's
     outside = requested["namespaces"]
     inside = _namespaces(outside)

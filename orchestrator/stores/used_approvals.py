@@ -22,11 +22,7 @@ FILE = "used-approvals"
 
 
 class UsedApprovalsLog:
-    """The log in the user's state home, or where ``DIFFCOURT_USED_APPROVALS`` says.
-
-    Args:
-        environment: of this process.
-    """
+    """The log in the user's state home, or where ``DIFFCOURT_USED_APPROVALS`` says."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = dict(environment)

@@ -127,7 +127,6 @@ class _Base:
         return "fixed" if await self._has(tip, verdict.change.head) else None
 
     async def _has(self, tip: str, commit: str) -> bool:
-        """Whether a commit is the tip or an ancestor of it."""
         if (tip, commit) not in self._inside:
             self._inside[tip, commit] = await self._is_ancestor(tip, commit)
         return self._inside[tip, commit]

@@ -64,11 +64,7 @@ class Proposals(Struct):
 
 
 def propose(reviews: Sequence[DatedVerdict], outcomes: Iterable[ReviewedFinding]) -> Proposals:
-    """The entries that reviews suggest, the newest reviews first.
-
-    Args:
-        outcomes: what happened to their findings.
-    """
+    """The entries that reviews suggest, the newest reviews first."""
     found = Proposals({}, {}, [])
     for review in reviews:
         known = {one.fingerprint for one, _ in found.dismissals}

@@ -207,9 +207,6 @@ def is_same(known: Waiver, new: Waiver) -> bool:
 def extend_file(file: ListFile, before: bytes, new: Waiver, entry: str) -> str:
     """The text of a file with one more entry.
 
-    Args:
-        before: the file's text; empty for a new file.
-
     Raises:
         InputError: the file does not end with its list.
     """

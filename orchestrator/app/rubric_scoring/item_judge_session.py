@@ -240,11 +240,7 @@ class ItemJudge:
         return total
 
     def estimate_call(self, spec: AgentSpec, brief: str, answer: int) -> JudgingEstimate:
-        """Estimate what one call of an agent without tools will use.
-
-        Args:
-            answer: tokens of the expected answer.
-        """
+        """Estimate what one call of an agent without tools will use."""
         tokens = estimate_input_tokens(first_request(spec, brief, self.runtime))
         price = self.price
         usd = None if price is None else call_costs.compute_cost(price, TokenCounts(tokens, answer))

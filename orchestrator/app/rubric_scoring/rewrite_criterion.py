@@ -207,7 +207,6 @@ class _Work:
         )
 
     def _without(self, criterion: Criterion) -> list[Item]:
-        """The items without a score of a criterion."""
         every = (*self._halves.training, *self._halves.held_out)
         return [item for item in every if criterion.id not in item.scores]
 

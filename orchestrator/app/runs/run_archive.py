@@ -251,9 +251,6 @@ def withdraw_consents(run: RunMeta, repo: Path | None) -> None:
 def read_export(source: Path, edited: Path | None) -> tuple[RunMeta, list[Row], bytes | None]:
     """An exported run, its rows and its patch; only one of its files may be edited.
 
-    Args:
-        edited: the file that may be edited.
-
     Raises:
         InputError: it is not an exported run, is damaged, or another file was edited or added.
     """

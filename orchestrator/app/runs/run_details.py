@@ -119,9 +119,6 @@ def verify_rows(found: RunDetails) -> VerificationResult:
 def describe_call(found: RunDetails, row: int) -> CallDetails:
     """A call's request and result.
 
-    Args:
-        row: the number of the row with which it began.
-
     Raises:
         InputError: no call began there.
     """

@@ -367,9 +367,6 @@ def repository_identity(place: Path) -> str:
     """The address of the repository's ``origin`` without its scheme, user, password and ``.git``.
 
     Without a remote ``origin`` it is the host and the path of the git directory.
-
-    Args:
-        place: a directory of the repository.
     """
     place = resolve_path(place)
     git_dir = next(filter(is_git_dir, repository_directories(place)), place)

@@ -37,9 +37,6 @@ def read_verdict(path: Path) -> Verdict:
 def parse_verdict(data: bytes, name: str) -> Verdict:
     """Parse a verdict's JSON.
 
-    Args:
-        name: of its file, for errors.
-
     Raises:
         InputError: it is no verdict of this version.
     """

@@ -92,7 +92,6 @@ def _review(args: argparse.Namespace) -> int:
 
 
 def _absolute_import(given: str) -> str:
-    """A value of ``--import`` with an absolute path."""
     from orchestrator.app.review_inputs.copied_inputs import split_format
 
     form, file = split_format(given)

@@ -175,9 +175,6 @@ async def code_around(
 
     A line is ``12: text`` behind a sign: a space, ``+`` with its number in head, or ``-`` with its
     number in base. Other code of base has only its own lines.
-
-    Args:
-        around: lines before and after each finding.
     """
     own = spans_around(findings, around)
     spans, shows_head = sorted({*own, *more}), {span[:2] for span in own}

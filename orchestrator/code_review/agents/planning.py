@@ -56,7 +56,6 @@ def lead_brief(state: ReviewState) -> str:
 
 
 def _present(**facts: object) -> dict[str, object]:
-    """The facts of a brief that are not empty."""
     return {name: fact for name, fact in facts.items() if fact}
 
 

@@ -44,11 +44,7 @@ SECONDS = 100.0  # for reading a report
 
 
 class ConfiguredAnalyzer(SideAnalyzer):
-    """A program of base's configuration.
-
-    Args:
-        program_name: its name in the configuration.
-    """
+    """A program of base's configuration."""
 
     name = CONFIGURED_ANALYZERS
     needs: Needs = "tree"  # it may read every file

@@ -167,11 +167,7 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
         return None if self.needs_tree else f"{self.check.name} {self._depends}"
 
     async def tree_identity(self, side: Side, paths: Sequence[str]) -> str | None:
-        """What its report on these paths depends on, where it reads the tree; all files included.
-
-        Args:
-            paths: as ``run`` takes them.
-        """
+        """What its report depends on, where it reads the tree; all files included."""
         if self.needs != "tree":
             return None
         listed = await self._workspace.contents.paths(side.name)

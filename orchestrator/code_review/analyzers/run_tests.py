@@ -80,9 +80,6 @@ async def with_setup_of_base(
 class TestRuns:
     """The runs of the configured tests, each in its own sandbox: a part of a check's job.
 
-    Args:
-        tests: the command.
-
     Attributes:
         seconds: what all runs may take together.
     """

@@ -317,11 +317,7 @@ def judge_disputes(
     known: Mapping[str, MergedFinding],
     team: Container[str],
 ) -> dict[str, list[Objection]]:
-    """The agents' disputes as objections, each with why it does not set its finding aside.
-
-    Args:
-        team: the agents that have reported in this review.
-    """
+    """The agents' disputes as objections, each with why it does not set its finding aside."""
     found: dict[str, list[Objection]] = {}
     for fingerprint, made in disputes.items():
         merged = known.get(fingerprint)

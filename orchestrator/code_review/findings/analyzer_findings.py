@@ -285,11 +285,7 @@ _WORD = re.compile(r"\w+")
 
 
 class CitedTexts:
-    """The lines that findings cite, to find the files that hold them as well.
-
-    Args:
-        cited: of each finding its lines.
-    """
+    """The lines that findings cite, to find the files that hold them as well."""
 
     def __init__(self, cited: Iterable[Sequence[str]]) -> None:
         self._texts: dict[str, str] = {}

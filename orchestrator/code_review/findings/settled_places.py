@@ -59,11 +59,7 @@ class SettledPlaces(Struct, frozen=True):
 def settled_places(
     change: Change, head: str, read: Iterable[str], changed: Iterable[ChangedSince]
 ) -> SettledPlaces:
-    """The places of a change that a complete review of an earlier head settles.
-
-    Args:
-        read: the files that its agents read.
-    """
+    """The places of a change that a complete review of an earlier head settles."""
     since = {file.path: file for file in changed}
     names = {path for file in since.values() for path in (file.path, file.old_path) if path}
     in_base = {file.old_path: file.path for file in change.files if file.old_path}

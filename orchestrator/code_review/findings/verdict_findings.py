@@ -300,11 +300,7 @@ async def _check_claims(
     refuted: Mapping[str, FindingReport],
     references: References,
 ) -> _Claims:
-    """Locate the agents' own findings, and separate those that repeat an analyzer's.
-
-    Args:
-        versions: each analyzer's version of the findings in ``proved``.
-    """
+    """Locate the agents' own findings, and separate those that repeat an analyzer's."""
     claims = _Claims()
     repeats: set[tuple[str, str, str]] = set()
     held: set[tuple[str, str, str]] = set()

@@ -256,9 +256,6 @@ class Analysis(ABC, Generic[A]):
 
     Two agents may look at the same files with the same tool; both get the one observation. A
     failure is not kept, so that a further iteration does try again.
-
-    Attributes:
-        compares_sides: it looks at both sides at once.
     """
 
     compares_sides: bool

@@ -286,7 +286,6 @@ class ProveFixes:
         tests: bool,
         context: CallContext,
     ) -> ProofResult:
-        """Run the analyzers on the patched files."""
         workspace, focus = self._workspace, self._focus.fixes
         change, contents = await with_patches(workspace.change, workspace.contents, files)
         async with open_review_workspace(

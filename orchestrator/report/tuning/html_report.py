@@ -61,7 +61,6 @@ def _section(name: str, heading: str, macro: str, *values: Any) -> PageSection:
 
 
 def _as_text(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
-    """Rows with intervals as text."""
     return [
         [
             format_interval(cell) if cell is None or isinstance(cell, Interval) else cell

@@ -146,11 +146,7 @@ def _tell_fall(*changes: Interval | None) -> bool | None:
 
 
 class _Rows(Struct, frozen=True):
-    """Timed decisions of judge and people, (n,): labels, and what was frozen of the anchors.
-
-    Attributes:
-        frozen: what was frozen.
-    """
+    """Timed decisions of judge and people, (n,): labels, and what was frozen of the anchors."""
 
     judge: Bools
     people: Bools
