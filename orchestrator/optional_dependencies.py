@@ -58,8 +58,12 @@ def install_command(extra: str, *packages: str) -> str:
     python = os.path.join(prefix, "bin", "python")
     if home != "/" and python.startswith(f"{home}/"):
         python = f"~{python.removeprefix(home)}"
-    from importlib.util import find_spec  # noqa: PLC0415 - see above
-
-    if find_spec("pip") is not None:
+    if _has_pip():
         return f"{python} -P -m pip install {names}"  # a checkout may hold a pip.py
     return f"uv pip install --python {python} {names}"
+
+
+def _has_pip() -> bool:
+    from importlib.util import find_spec  # noqa: PLC0415 - see above
+
+    return find_spec("pip") is not None
