@@ -7,7 +7,7 @@ import string
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from diffchecks.data_files import read_map, read_names, read_patterns
+from diffchecks.data_files import read_names, read_patterns
 from diffchecks.taint.abstract_state import AbstractState, collect_taints
 from diffchecks.taint.abstract_values import NOT_CONST, PART, Taint, Value, merge_taints, prefix_of
 from diffchecks.taint.call_frames import Activation, EvaluatedCall
@@ -253,11 +253,15 @@ _MAX_INT: Final = 1 << 64
 _MAX_EXPONENT: Final = 64
 
 _OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
-    ast.In: lambda item, box: item in box,
-    ast.NotIn: lambda item, box: item not in box,
-}
-for _node, _name in read_map("maps.yaml", "operators").items():
-    _OPERATORS[getattr(ast, _node)] = getattr(operator, _name)
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
+    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Pow: operator.pow,
+    ast.LShift: operator.lshift, ast.RShift: operator.rshift, ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.USub: operator.neg,
+    ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+    ast.In: lambda item, box: item in box, ast.NotIn: lambda item, box: item not in box,
+}  # fmt: skip
 _METHODS: Final = read_names("constant_methods")
 _FUNCTIONS: Final = (abs, bool, chr, float, int, len, max, min, ord, repr, round, str, sum, tuple)
 _BUILTINS: Final[dict[str, Callable[..., Any]]] = {

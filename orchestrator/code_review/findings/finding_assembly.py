@@ -19,12 +19,16 @@ from orchestrator.code_review.findings.merging import FindingReport, MergedFindi
 from orchestrator.code_review.verdict.decision import outcome_for, weight
 from orchestrator.code_review.verdict.document_parts import Objection, Remark, Reported
 from orchestrator.code_review.verdict.model import Evidence, Finding
-from orchestrator.data_directories import read_table
 from orchestrator.engine.field_types import shared_fields
 
 VERIFIER = "verifier"
 """Whoever verifies, in objections, remarks and confirmations."""
-_ACTIONS: Mapping[str, Any] = read_table(__file__, "verifier_remarks.yaml")
+# A verdict of the verifier → the action of the remark that a finding has of it.
+_ACTIONS: Mapping[str, Any] = {
+    "confirmed": "confirms",
+    "cannot_tell": "cannot tell of",
+    **dict.fromkeys(("stopped", "intended", "minor"), "limits"),
+}
 _LIMITS = {verdict for verdict, action in _ACTIONS.items() if action == "limits"}
 
 
@@ -42,9 +46,7 @@ def build_finding(
     Args:
         family_of: agent → the family of its model.
     """
-    first, verdicts = merged.finding, {one.verdict for one in verifications(merged)}
-    again = verdicts - {"cannot_tell"}  # what the verifier said of an earlier push is over then
-    objections = tuple(one for one in objections if one.by != VERIFIER or not again)
+    first, objections = merged.finding, _up_to_date(merged, objections)
     disputed = any(one.refutes for one in objections)
     against = {one.by for one in objections if one.refutes and not one.earlier}
 
@@ -74,9 +76,7 @@ def build_finding(
     refs = {ref for report in reports for ref in report.call_refs}
     reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
     support, confirmed_by = supported(severity, decides)
-    lowered_from = first.lowered_from if severity == "info" else None
-    if support == "refuted" and _LIMITS & verdicts:
-        severity, support, lowered_from = "low", "claimed", severity
+    severity, support, lowered_from = _lowered(merged, severity, support)
     return Finding(
         id="",
         **_shown(first, words, reports),
@@ -92,6 +92,21 @@ def build_finding(
         support=support,
         confirmed_by=confirmed_by,
     )
+
+
+def _lowered(
+    merged: MergedFinding, severity: Severity, support: Support
+) -> tuple[Severity, Support, Severity | None]:
+    """Its severity and support, and from which severity it was lowered: to low where limited."""
+    if support == "refuted" and _LIMITS & {one.verdict for one in verifications(merged)}:
+        return "low", "claimed", severity
+    return severity, support, merged.finding.lowered_from if severity == "info" else None
+
+
+def _up_to_date(merged: MergedFinding, given: Iterable[Objection]) -> tuple[Objection, ...]:
+    """Objections without what the verifier said of an earlier push, where it decides again."""
+    again = any(one.verdict != "cannot_tell" for one in verifications(merged))
+    return tuple(one for one in given if one.by != VERIFIER or not again)
 
 
 def _shown(
