@@ -73,9 +73,6 @@ class Outputs:
 
         Args:
             repo: the repository, of whose commits a page shows excerpts.
-
-        Raises:
-            OutputError: one or more could not be written.
         """
         formats, sources = dict(self._outputs), FormatInputs()
         if "sarif" in formats:

@@ -112,11 +112,7 @@ class Guidance(Struct, frozen=True):
 async def read_guidance(
     change: Change, objects: Objects, settings: ReviewSettings, layers: Sequence[Layer]
 ) -> tuple[Guidance, ...]:
-    """Base's guidance for this change, by weight and within the bounds; ``objects`` reads it.
-
-    Raises:
-        InputError: base's tree cannot be read.
-    """
+    """Base's guidance for this change, by weight and within the bounds; ``objects`` reads it."""
     changed = change.names
     found = list(_instructions(settings, layers, changed))
     if settings.guidance and change.policy_commit is not None:

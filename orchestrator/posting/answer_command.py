@@ -90,11 +90,7 @@ class _Request(Struct, frozen=True):
 
 
 def start_command(event: CommentEvent, answering: Answering) -> Handled:
-    """Carry out a command that needs no verdict, or return the review whose verdict it needs.
-
-    Raises:
-        ForgeError: the forge refused a call or gave no usable answer.
-    """
+    """Carry out a command that needs no verdict, or return the review whose verdict it needs."""
     request = _read_request(event, answering)
     if isinstance(request, Handled):
         return request
@@ -127,9 +123,6 @@ def finish_command(event: CommentEvent, answering: Answering, verdict: Verdict |
 
     Args:
         verdict: it may be forged; None: the review left none.
-
-    Raises:
-        ForgeError: the forge refused a call or gave no usable answer.
     """
     request = _read_request(event, answering)
     if isinstance(request, Handled):

@@ -82,11 +82,7 @@ def unless_missing(call: Callable[P, T]) -> Callable[P, T | None]:
 
 @contextmanager
 def calling_github(what: str) -> Iterator[None]:
-    """For calls of GitHub; what goes wrong in them is one line.
-
-    Raises:
-        ForgeError: GitHub refused one, or could not be reached.
-    """
+    """For calls of GitHub; what goes wrong in them is one line."""
     try:
         yield
     except github.GithubException as error:

@@ -112,9 +112,6 @@ def lint_rubric(
         labels: of these items; may be empty.
         data: items and labels joined; None without labels.
         accept_at: the lowest number that means accept; None for 3 on a scale of 1 to 5.
-
-    Raises:
-        InputError: labels of a criterion mix scales.
     """
     judged = [c for c in rubric.criteria if c.kind == "judged"]
     findings = [

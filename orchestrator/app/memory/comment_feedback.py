@@ -21,9 +21,6 @@ def collect_feedback(
     """Every finding of the reviews once, and why the base branch gives no signal.
 
     Of several signals the clearest counts: what a person said before what a person did.
-
-    Raises:
-        InputError: the memory cannot be read.
     """
     outcomes, why = anyio.run(find_outcomes, repo or Path(), reviews.verdicts)
     days = {one.identity: one.day for one in outcomes}

@@ -202,9 +202,6 @@ def add_proposals(before: Mapping[str, str], proposals: Proposals) -> tuple[dict
 
     Args:
         before: name → text, of all files of the memory.
-
-    Raises:
-        InputError: the file of dismissals cannot be extended.
     """
     after, count = dict(before), 0
     for name, lines in ((CONVENTIONS, proposals.conventions), (FAILURES, proposals.failures)):

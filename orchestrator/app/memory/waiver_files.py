@@ -139,11 +139,7 @@ def make_waiver(
     fingerprint: str | None = None,
     paths: Sequence[str] = (),
 ) -> Waiver:
-    """A waiver that has not expired.
-
-    Raises:
-        InputError: the last day is no date, or past.
-    """
+    """A waiver that has not expired."""
     return Waiver(
         rule=rule,
         fingerprint=fingerprint,
@@ -304,9 +300,6 @@ def make_dismissal(finding: Finding, reason: Reason, on: date | None = None) -> 
 
     Args:
         on: the day it is dismissed; None: today.
-
-    Raises:
-        InputError: the last day is no date or over.
     """
     one = reason.scope == "finding"
     return Dismissal(

@@ -163,11 +163,7 @@ def _collected_logs() -> Iterator[list[str]]:
 
 
 def render_json(trace: TraceContext, spans: Sequence[TraceSpan]) -> str:
-    """Spans as a line of OTLP JSON, as collectors' file receivers read them.
-
-    Raises:
-        InputError: the extra is not installed.
-    """
+    """Spans as a line of OTLP JSON, as collectors' file receivers read them."""
     import base64  # noqa: PLC0415
 
     try:

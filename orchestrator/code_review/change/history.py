@@ -82,11 +82,7 @@ async def log(change: Change, path: str, limit: int = 20) -> str:
 
 
 async def change_log(change: Change, limit: int = 20) -> str:
-    """The commits of the change, newest first: id, date, author, subject and body.
-
-    Raises:
-        InputError: there is no history, or it cannot be read.
-    """
+    """The commits of the change, newest first: id, date, author, subject and body."""
     if not (OID.fullmatch(change.head) and OID.fullmatch(change.base)):
         return "the change is not committed yet"
     output = await Git.of(change).run(
@@ -98,11 +94,7 @@ async def change_log(change: Change, limit: int = 20) -> str:
 
 
 async def author_says(change: Change) -> dict[str, str]:
-    """Title, description and commits of a change, by what they are; without what is not known.
-
-    Raises:
-        InputError: its history cannot be read.
-    """
+    """Title, description and commits of a change, by what they are; without what is not known."""
     parts = {"Title": change.title, "Description": change.description}
     if change.has_tree:
         parts["Commits, newest first"] = await change_log(change)

@@ -237,11 +237,7 @@ def make_comparison(check: Check, inputs: ToolInputs) -> ComparisonCheck:
 
 
 def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
-    """All tools over one workspace and those of plugins, with the limits of the tool policy.
-
-    Raises:
-        ConfigError: a plugin cannot be loaded.
-    """
+    """All tools over one workspace and those of plugins, with the limits of the tool policy."""
     workspace = inputs.workspace
 
     def over(patched: ReviewWorkspace) -> Mapping[str, Tool]:

@@ -115,9 +115,6 @@ def measure_feedback(
         labels: experts accept a finding that is useful; may be empty.
         accept_at: the lowest number that means accept; None for 3 on a scale of 1 to 5.
         assume_random: the labeled findings are a random sample, although that is not recorded.
-
-    Raises:
-        InputError: the labels mix scales.
     """
     known = [one for one in found if one.signal is not None]
     at = {one.id: n for n, one in enumerate(known)}

@@ -217,9 +217,6 @@ def measure_rater_agreement(
 
     Args:
         groups: item id → its group.
-
-    Raises:
-        InputError: the labels mix scales.
     """
     known = [label for label in labels if label.item in groups and not label.adjudicates]
     if not known:

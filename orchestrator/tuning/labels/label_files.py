@@ -381,9 +381,6 @@ def list_disputes(
 
     Two others disagree on whether to accept, or by two levels; nobody has adjudicated, and the
     rater has not labeled the item.
-
-    Raises:
-        InputError: the labels mix scales.
     """
     if not labels:
         return []
