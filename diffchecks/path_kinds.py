@@ -4,6 +4,7 @@ All code that treats such files differently uses this module, so that analyzers,
 agree.
 """
 
+import re
 from functools import lru_cache
 from typing import Literal
 
@@ -33,7 +34,8 @@ def path_kinds(path: str) -> frozenset[Kind]:
     """
     *directories, name = path.split("/")
     depth = len(directories)
-    kinds = _kinds_by_name(name, depth) | _kinds_by_directory(directories)
+    own = without_package_names(path).split("/")[:-1]
+    kinds = _kinds_by_name(name, depth) | _kinds_by_directory(own)
     if name == "conf.py" and (depth == 0 or "documents" in kinds):
         kinds.add("sphinx")
     if "ci" in kinds and vocabulary("prose_suffix").fullmatch(name.lower()):
@@ -95,8 +97,20 @@ def is_helm_template(path: str) -> bool:
 
 def vendored_directory(path: str) -> str | None:
     """The outermost directory above a path that is named like one for vendored code."""
-    found = vocabulary("vendored_directory").search(path)
+    found = vocabulary("vendored_directory").search(without_package_names(path))
     return path[: found.end()] if found else None
+
+
+@lru_cache(maxsize=1 << 16)
+def without_package_names(path: str) -> str:
+    """The path, with dashes for parts of a package's name that only sound like tests or samples."""
+
+    def blank(found: re.Match[str]) -> str:
+        return "-" * len(found[0])
+
+    return vocabulary("package").sub(
+        lambda found: vocabulary("package_name").sub(blank, found[0]), path
+    )
 
 
 def _suffix(name: str) -> str:
@@ -131,10 +145,9 @@ def _kinds_by_name(name: str, depth: int) -> set[Kind]:
 def _kinds_by_directory(directories: list[str]) -> set[Kind]:
     lower = [directory.lower() for directory in directories]
     top = lower[0] if lower else ""
-    tested = vocabulary("testing_package").sub("", "/".join(lower) + "/").split("/")
     answers: dict[Kind, object] = {
         "tests": vocabulary("test_directory_at_top").fullmatch(top)
-        or any(map(vocabulary("test_directory").fullmatch, tested))
+        or any(map(vocabulary("test_directory").fullmatch, lower))
         or any(map(vocabulary("camel_test_directory").fullmatch, directories)),
         "samples": vocabulary("sample_directories").search("/".join(lower) + "/")
         or any(map(vocabulary("sample_directory").fullmatch, lower)),

@@ -14,6 +14,7 @@ from diffchecks.check_io import FlowStep, RawFinding, Source
 from diffchecks.flows.calls import TracedFlow
 from diffchecks.flows.flow_tables import SAME_DEFECT, load_flows, words_of
 from diffchecks.flows.tracing import Tracing
+from diffchecks.path_kinds import without_package_names
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -42,11 +43,12 @@ def find_flows(
         return [], frozenset()
     tracing = Tracing(source, root, language, tables)
     found = tracing.run()
+    path = without_package_names(source.path)
     flows = [
         _finding(tables.name, source, flow)
         for flow in found
         if flow.code in wanted
-        if not (flow.taint.parameter and tables.own_programs.search(source.path))
+        if not (flow.taint.parameter and tables.own_programs.search(path))
     ]
     hit = {(line, flow.code) for flow in found for line in range(flow.line, flow.end_line + 1)}
     return flows, frozenset(tracing.safe - tracing.doubtful - hit)

@@ -205,7 +205,8 @@ class Expressions(Calls):
         if operator == "in":
             return FlowValue(passed=checked([left]))
         for one, two in ((left, right), (right, left)):
-            constant = not two.taints and (UNKNOWN not in two.text or "is" in operator) and two.text
+            known = "is" in operator or _PATTERNS["own_origin"].search(two.name)
+            constant = not two.taints and (known or UNKNOWN not in two.text) and two.text
             if one.taints and constant and not _PATTERNS["missing"].fullmatch(two.text):
                 same = checked([one])
                 if operator in _EQUAL:

@@ -28,6 +28,7 @@ from diffchecks.data_files import read_map, read_patterns
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.flows import find_flows, join
 from diffchecks.jobs import PatternsJob, SharedPatternsJob
+from diffchecks.path_kinds import without_package_names
 from diffchecks.patterns.configured_commands import (
     extract_configured_commands,
     has_configured_commands,
@@ -288,7 +289,8 @@ def is_read_by_grammar(source: Source) -> bool:
 def _may_match(pattern: Pattern, source: Source) -> bool:
     if pattern.words and not any(word in source.text for word in pattern.words):
         return False  # building the tree costs more than searching for a word
-    return bool(pattern.file.search(source.text)) and not pattern.not_in.search(source.path)
+    path = without_package_names(source.path)
+    return bool(pattern.file.search(source.text)) and not pattern.not_in.search(path)
 
 
 def _judged(

@@ -26,6 +26,30 @@ src/t/types.ts                        code
 pkg/__init__.py                       code init
 pkg/mod.pyi                           code stubs
 pkg/__init__.pyi                      code init stubs
+# Names of packages and of what a product is about
+src/main/java/org/example/Login.java  code
+src/main/kotlin/com/example/demo/A.kt code
+src/commonMain/kotlin/org/example/A.kt code
+src/main/scala-3/example/Main.scala   code
+src/main/java/shop/vendor/Sellers.java code
+src/Shop.Demo/Controllers/Login.cs    code
+src/demo/views.py                     code
+lib/demo/accounts.ex                  code
+internal/spec/parse.go                code
+internal/samples/store.go             code
+src/spec/mod.rs                       code
+src/samples/samples.service.ts        code
+app/vendor/orders_controller.rb       code
+app/Http/Controllers/Vendor/Login.php code
+src/vendor/vendor.controller.ts       code
+vendor/models.py                      code
+examples/a/src/main/java/org/A.java   code samples
+src/Shop.Demo/Program.cs              code samples
+samples/Shop/Controllers/Login.cs     code samples
+src/demo/app.ts                       code samples
+src/vendor/jquery.js                  code vendored
+vendor/shop/models.py                 code vendored
+vendor/shop/spec/parse.go             code vendored
 # Nothing of these
 pkg/data.json
 requirements.txt

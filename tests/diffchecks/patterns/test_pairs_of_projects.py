@@ -91,6 +91,49 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
         ("a.php", "<?php header('Content-Type: text/plain'); exit($_REQUEST['a'] ?? '');"),
         ("a.php", "<@php\n\nnamespace {namespace};\nclass {class} {}\n"),
         ("a.lua", "local names = {[FIRST] = 1} for i = 0, #names do print(names[i]) end"),
+        ("a.ts", "async function f() { await next(); if (a) { next(); } }"),
+        ("a.ts", "async function save() { try { await g(); } catch {} } async () => { save(); };"),
+        ("a.jsx", "useEffect(() => { setInterval(f, 1); return stop; }, []);"),
+        (
+            "a.jsx",
+            "const a = { __html: purify(b) }; const B = () => <p dangerouslySetInnerHTML={a} />;",
+        ),
+        (
+            "a.js",
+            "app.put('/', async (req, res) => { const a = validate(req.body); await A.create(a); });",
+        ),
+        (
+            "a.js",
+            "app.put('/', async (req, res) => { Object.assign(options, req.body); await save(a); });",
+        ),
+        (
+            "a.js",
+            "function mix(a, b) { const c = { ...a }; for (const k in b) c[k] = mix(c[k], b[k]); return c; } JSON.parse(x);",
+        ),
+        (
+            "a.go",
+            "package a\nfunc f() error {\n\ta, err := json.Marshal(b)\n\tif err != nil {\n\t\treturn nil // no state\n\t}\n\treturn g(a)\n}",
+        ),
+        (
+            "a.go",
+            "package a\nfunc f(u string) int { r, err := get(u); if err != nil { return 0 }; defer r.Body.Close(); return r.StatusCode }\nfunc get(u string) (*http.Response, error) { return c.Do(u) }",
+        ),
+        (
+            "a.java",
+            'class A { String f(int a, String b) { return String.format("%2$s %1$d %n %s%%", a, b, b); } }',
+        ),
+        (
+            "a.java",
+            "class A { DocumentBuilder f() { return DocumentBuilderFactory.newInstance().newDocumentBuilder(); } Document g() { return f().newDocument(); } }",
+        ),
+        (
+            "a.cs",
+            "class TokenBucket { Random r = new Random(); int F() { var jitter = r.Next(5); return jitter; } }",
+        ),
+        (
+            "a.cs",
+            "class A { async Task Go() { try { await G(); } catch (E e) { } } async Task F() { Go(); await G(); } }",
+        ),
         ("a.php", "<?php if ($a != null || $a != false) { f(); }"),
         ("a.py", "x = a == 1 and a == 1"),
         ("a.py", "from time import sleep\nasync def f():\n    sleep(1)"),
