@@ -26,6 +26,7 @@ from diffchecks.flows.values import CLEAN, FlowState, FlowTaint, FlowValue
 from diffchecks.jobs import DataJob
 from diffchecks.path_kinds import is_product
 from diffchecks.patterns import programs_in
+from diffchecks.patterns.boxed_getters import find_boxed_getters
 from diffchecks.patterns.pattern_loading import load_language
 from diffchecks.patterns.readings import read_program, without_comments
 
@@ -195,4 +196,5 @@ def run(job: DataJob) -> CheckReply:
         for flow in program.flows.values():
             if (one := program.finding(flow, changed)) is not None:
                 found.setdefault((one.path, one.line, one.code), one)
-    return CheckReply(list(found.values()), job.paths)
+    objects = find_boxed_getters(job.paths, tree.paths, tree.text)
+    return CheckReply([*found.values(), *objects], job.paths)

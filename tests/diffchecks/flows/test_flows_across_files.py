@@ -44,3 +44,22 @@ def test_a_flow_is_found_from_both_of_its_ends_and_a_safe_one_from_none(
         assert old in files[where]
         twin = {**files, where: files[where].replace(old, new)}
         assert found(tmp_path, twin, twin) == [], change
+
+
+@pytest.mark.parametrize(
+    ("of_class", "expected"),
+    [
+        ("class Visit { Integer getRoom() { return room; } }", [1]),
+        ("@Data class Visit { private Integer room; }", [1]),
+        ("class Visit { int getRoom() { return room; } }", []),
+        ("class Visit { private Integer room; int getRoom() { return room; } }", []),
+        ("class Visit { Room getRoom() { return room; } }", []),
+    ],
+)
+def test_objects_of_another_class_are_not_compared_by_identity(
+    tmp_path: Path, of_class: str, expected: list[int]
+) -> None:
+    use = "class Rooms { boolean same(Visit a, Visit b) { return a.getRoom() == b.getRoom(); } }"
+    files = {"src/Rooms.java": use, "src/Visit.java": of_class}
+    reply = found(tmp_path, files, ["src/Rooms.java"])
+    assert [one.line for one in reply if one.code == "java-boxed-identity"] == expected
