@@ -83,7 +83,7 @@ def test_a_cascade_that_loses_the_margin_is_hardly_ever_proven() -> None:
 def test_judges_are_worth_as_many_as_err_independently(
     noises: tuple[float, ...], common: float, least: float, most: float
 ) -> None:
-    y, given = scores(np.random.default_rng(4), 2_000, noises, common)
+    y, given = scores(np.random.default_rng(4), 600, noises, common)
     names = tuple(f"m{k}" for k in range(len(noises)))
     found = judge(y, given, names, costs={})
     assert found.independent is not None
