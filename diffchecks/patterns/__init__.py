@@ -255,7 +255,7 @@ def _matches(
             found = reading.root.find_all(dict(pattern.config))  # type: ignore[call-overload]
             names_fit = _name_conditions(pattern, reading.root) if found else lambda _: True
             for node in filter(names_fit, found):
-                finding = _judged(pattern, node, values, source)
+                finding = _judged(pattern, node, values, source, reading)
                 if finding is not None:
                     yield finding
 
@@ -294,13 +294,15 @@ def _may_match(pattern: Pattern, source: Source) -> bool:
 
 
 def _judged(
-    pattern: Pattern, node: SgNode, values: ValueOrigins, source: Source
+    pattern: Pattern, node: SgNode, values: ValueOrigins, source: Source, reading: Reading
 ) -> RawFinding | None:
     """The finding for a match; None if one of the pattern's conditions does not hold."""
     span = node.range()
     first, last = span.start.line, span.end.line
-    around = "\n".join(source.lines[max(0, first - _NEAR) : last + 1 + _NEAR])
-    if pattern.near is not None and not pattern.near.search(around):
+    around = slice(max(0, first - _NEAR), last + 1 + _NEAR)
+    if pattern.near is not None and not pattern.near.search("\n".join(source.lines[around])):
+        return None
+    if pattern.unless_near.search("\n".join(reading.text.split("\n")[around])):
         return None
     message, from_request = pattern.message, False
     for name, condition in pattern.where.items():

@@ -96,6 +96,8 @@ class Pattern(Struct, frozen=True):
         not_in: matches in the paths of files to which it does not apply.
         grammars: those to which it applies; None: all.
         near: must match within three lines of the match, if given.
+        unless_near: must not match in them, nor does what comments say count; or a name of
+            ``shared`` in the defaults.
         file: must match in the text of the file.
         file_without: must not match in it; unlike ``file``, what comments say does not count.
         only_names, except_names: variable of the rule -> rule for the nodes of the file whose
@@ -113,6 +115,7 @@ class Pattern(Struct, frozen=True):
     not_in: re.Pattern[str]
     grammars: frozenset[str] | None
     near: re.Pattern[str] | None
+    unless_near: re.Pattern[str]
     file: re.Pattern[str]
     file_without: re.Pattern[str] | None
     only_names: Mapping[str, Mapping[str, Any]]
@@ -213,6 +216,7 @@ def build_patterns(data: Mapping[str, Any]) -> tuple[Pattern, ...]:
 
 
 def _pattern(data: Mapping[str, Any]) -> Pattern:
+    unless = data.get("unless_near", NOTHING)
     return Pattern(
         code=data["code"],
         config=search_config(data),
@@ -222,6 +226,7 @@ def _pattern(data: Mapping[str, Any]) -> Pattern:
         not_in=re.compile(data.get("not_in", NOTHING)),
         grammars=frozenset(data["grammars"]) if "grammars" in data else None,
         near=re.compile(data["near"], re.IGNORECASE) if "near" in data else None,
+        unless_near=re.compile(read_yaml(DEFAULTS)["shared"].get(unless, unless), re.IGNORECASE),
         file=re.compile(data.get("file", "")),
         file_without=re.compile(data["file_without"]) if "file_without" in data else None,
         only_names=data.get("only_names", {}),

@@ -10,9 +10,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from diffchecks.check_io import Edit, Gap, RawFinding
-from diffchecks.data_files import read_patterns
+from diffchecks.data_files import read_patterns, read_yaml
 from diffchecks.file_patterns import suffix_of
 from diffchecks.path_kinds import is_test
+from diffchecks.patterns.pattern_loading import DEFAULTS
 from diffchecks.programs import TABLES, FileCopies, Linter, is_utf8, one_line
 from diffchecks.script_languages import script_language
 
@@ -28,6 +29,7 @@ _NOQA_HONORED = frozenset(_TABLE["noqa_honored"])
 _PATTERNS = read_patterns("ruff")
 _MIN_REEXPORTS = 5  # this many unused imports in one module are re-exports
 _SECRET_WORDS = re.compile(_TABLE["secret_words"], re.IGNORECASE)
+_PROTOCOLS = re.compile(read_yaml(DEFAULTS)["shared"]["hash_of_a_protocol"], re.IGNORECASE)
 _PLACE = itemgetter("row", "column")
 _CONTEXT_LINES = 3  # around a hash, which show what it is for
 
@@ -165,7 +167,8 @@ def _redefines(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool
 def _protects_secret(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
     """Whether words of secrecy are near a weak hash; else it may be a cache key."""
     row = result["location"]["row"]
-    return bool(_SECRET_WORDS.search(copies.text(name, row - _CONTEXT_LINES, row + _CONTEXT_LINES)))
+    text = copies.text(name, row - _CONTEXT_LINES, row + _CONTEXT_LINES)
+    return bool(_SECRET_WORDS.search(text)) and not _PROTOCOLS.search(re.sub("#.*", "", text))
 
 
 _IN_CONTEXT: Mapping[str, Callable[[Mapping[str, Any], FileCopies, str], bool]] = {

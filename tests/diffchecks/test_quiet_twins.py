@@ -483,7 +483,7 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
     "what a protocol asks for": (
         {},
         {"a.js": HMAC.format("cramMd5"), "b.js": SHA1.format("pwnedRange")},
-        {"a.js": HMAC.format("sign"), "b.js": SHA1.format("stored")},
+        {"a.js": f"// cram-md5\n{HMAC.format('sign')}", "b.js": SHA1.format("stored")},
         "security.weak-hash",
     ),
     "a name that is declared in another way": (

@@ -227,10 +227,13 @@ async def test_a_submodule_alone_never_merges(tmp_path: Path) -> None:
 async def test_an_executable_without_a_known_language_is_a_program(tmp_path: Path) -> None:
     repo = Repo(tmp_path)
     repo.commit({"README.md": "# A project\n"})
-    repo.write({"run": "#!/usr/bin/guile\nsystem($x);\n", "app.py": "X = 1\n"})
-    (tmp_path / "run").chmod(0o755)
+    repo.write({"run": "#!/usr/bin/guile\nsystem($x);\n", "app.py": "X = 1\n", "README": "A\n"})
+    repo.write({"bin/status": "curl -s $url\n", "docs/status": "It works.\n"})
+    for name in ("run", "bin/status", "README"):
+        (tmp_path / name).chmod(0o755)
     repo.commit({})
-    assert gaps(await review(repo)) == {"run": "not read as a program: only its text was searched"}
+    why = "not read as a program: only its text was searched"
+    assert gaps(await review(repo)) == {"run": why, "bin/status": why}
 
 
 async def test_scripts_are_read_in_the_language_of_their_first_line_or_name(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Which files were examined, how deeply, and where that is insufficient for a verdict."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
@@ -207,10 +208,13 @@ def _program(file: ChangedFile, languages: LanguagesFile) -> str:
     if _is_empty(file) or file.only_moved or file.new_mode is None:
         return ""
     language = languages.language_of(file.path)
-    if language and not (file.script and _kind(file, languages) in {"prose", "settings"}):
+    executable = EXECUTABLE in {file.new_mode, file.old_mode}
+    name = PurePosixPath(file.path).name
+    # A shell runs it without a first line as well: `bin/status`, unlike a README from a share.
+    runs = file.script or (executable and "." not in name and name.islower())
+    if language and not (runs and _kind(file, languages) in {"prose", "settings"}):
         return language if _kind(file, languages) == "program" else ""
-    is_program = file.script or EXECUTABLE in {file.new_mode, file.old_mode}
-    return "a program" if is_program else ""
+    return "a program" if runs or executable else ""
 
 
 def _hidden_source(file: ChangedFile, languages: LanguagesFile) -> str:
