@@ -67,7 +67,7 @@ def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFindin
         word = next(part for part in re.split("[ \t]+", line) if found[0] in part)
         yield RawFinding("invisible", path, number, f"{_shown(found)} is invisible", key=word)
     if code:
-        for word in _PATTERNS["word"].findall(line):
+        for word in _PATTERNS["word"].findall(_PATTERNS["escape"].sub(" ", line)):
             if not word.isascii() and (other := _mixed(word)):
                 what = f"{word!r} mixes Latin with {other.title()} look-alike letters"
                 yield RawFinding("mixed-script", path, number, what, confidence=0.8)

@@ -35,6 +35,7 @@ MINOR = frozenset({"low", "info"})
 MIN_DIALECT = 2
 """How often base has something, such as a file that did not parse, that is no defect then."""
 
+MIN_JOINED = 12  # characters by which a part of a line is known
 _NAMED_LINES = 12  # of the other places
 _BLANK = re.compile(r"\s+")
 _PATTERNS = read_patterns("new_findings")
@@ -87,6 +88,7 @@ def find_new(
     keys: list[Key] = [lambda one: (one[1].path, *identity(one)), identity, _text_identity]
     for key in keys:
         new, rest = unmatched(rest, sorted(new, key=unchanged_lines_first), key)
+    new = _without_joined(rest, new)
     known = {secret for finding in base for secret in _secrets(finding)}
     new = [f for f in new if f[1].message and not known.issuperset(_secrets(f) or {""})]
     new = unmatched(rest, new, _message_identity)[0]
@@ -160,6 +162,22 @@ def _text_identity(finding: RuledFinding) -> tuple[str, ...]:
     """Equal for the same statement elsewhere, in another formatter's layout and quotes."""
     rule, text, _ = identity(finding)
     return rule, _PATTERNS["layout"].sub("", text).replace("'", '"')
+
+
+def _without_joined(rest: list[RuledFinding], new: Iterable[RuledFinding]) -> list[RuledFinding]:
+    """Without what base says of a part of the same lines, which a formatter joined to one."""
+    kept = list[RuledFinding]()
+    for finding in new:
+        (rule, text), (_, raw) = _text_identity(finding), finding
+        for old in rest:
+            known, part = _text_identity(old)
+            same = (known, old[1].path, old[1].message) == (rule, raw.path, raw.message)
+            if same and len(part) > MIN_JOINED and part.rstrip(",") in text:
+                rest.remove(old)
+                break
+        else:
+            kept.append(finding)
+    return kept
 
 
 def _message_identity(finding: RuledFinding) -> tuple[str, ...]:

@@ -33,6 +33,11 @@ LINK, SUBMODULE = "120000", "160000"
 
 _HEADER_LINES = 10
 _GENERATED = re.compile(rb"@generated\b|\bDO NOT EDIT\b")
+# Such a header is of what the file makes.
+_OF_OUTPUT = re.compile(
+    rb"<%|\{%|\{\{[ \t]*[\w.$#/-]|\[\[\w{1,40}\]\]|@@\w"
+    rb"|=[ \t]*[\"'`][^\n]{0,200}(?:@generated|DO NOT EDIT)"
+)
 _KINDS = read_yaml("file_kinds.yaml")
 
 
@@ -147,7 +152,7 @@ def inspect_content(data: bytes) -> ContentInfo:
         lines=lines,
         binary=binary,
         stray=stray,
-        generated=_GENERATED.search(head) is not None,
+        generated=bool(_GENERATED.search(head) and not _OF_OUTPUT.search(head)),
         long_lines=_LONG_LINE.search(data) is not None,
         packed=len(data) > PACKED * lines,
         bomb=_bomb(data),

@@ -356,7 +356,8 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
             _read_list(node, scope, read)
         elif _turns_away(node):
             read.refusals[scope, node.text()] += 1
-        waiting += [(child, scope) for child in reversed(node.children()) if child.is_named()]
+        inner = [] if kind == "annotation" else node.children()  # what it holds annotates nothing
+        waiting += [(child, scope) for child in reversed(inner) if child.is_named()]
     return read
 
 

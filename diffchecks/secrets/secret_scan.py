@@ -36,6 +36,9 @@ _IN_BASE64 = ", in base64"
 _MAX_USER = 40  # characters
 _NEAR = 120  # characters before and after it
 _USER = read_patterns("secret_scan")["user"].pattern
+_EXAMPLE = re.compile(
+    r"\s*(?:/?\*+|//+|#+|--+|;+|<!--)\s*(?:(?:for\s+)?examples?|e\.g\.|sample)\b", re.IGNORECASE
+)
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<password>[^\s/@]+)@\S+\Z")
 _MANIFESTS = (".yaml", ".yml", ".json")
 # What is in files of which only the content is known.
@@ -106,8 +109,11 @@ def _in_kubernetes_secrets(text: str, kind: _Kind) -> Iterator[Hit]:
             yield Hit("kubernetes-secret", "Value of a Kubernetes Secret", start, end)
 
 
-def _repeats_user(text: str, hit: Hit) -> bool:
-    """Whether a password is the name of its user, as in samples."""
+def _is_sample(text: str, hit: Hit) -> bool:
+    """Whether a comment calls a password an example, or it is the name of its user."""
+    before = text[max(0, text.rfind("\n", 0, hit.start) + 1, hit.start - 500) : hit.start]
+    if hit.code in PASSWORDS and _EXAMPLE.match(before):
+        return True
     if hit.code not in PASSWORDS or hit.end - hit.start > _MAX_USER:
         return False
     name = re.escape(text[hit.start : hit.end])
@@ -122,7 +128,7 @@ def _apart(text: str, hits: Iterable[Hit]) -> Iterator[Hit]:
     """The hits without those that overlap an earlier one, and without names of users."""
     taken: list[tuple[int, int]] = []
     for hit in hits:
-        if _repeats_user(text, hit):
+        if _is_sample(text, hit):
             continue
         place = bisect.bisect_left(taken, (hit.start, hit.end))
         near = taken[max(0, place - 1) : place + 1]

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from diffchecks.check_io import RawFinding
+from diffchecks.new_findings import find_new, remove_white_space
+from diffchecks.rules import shipped_rules
 from tests.diffchecks.test_false_alarms import Files, found
 
 CS = "class C : Controller {{\n  async Task F() {{ await client.GetAsync({}); }}\n}}\n"
@@ -12,6 +15,9 @@ PHP = "<?php\nclass A {{\n  {}public function drop(A $a): Response\n  {{\n    {}
 JAVA = "class A {{\n  {}Object drop(A a) {{\n    {}\n  }}\n}}\n"
 TS = "class A {{\n  {}drop(a: A) {{\n    {}\n  }}\n}}\n"
 CSHARP = "class A {{\n  {}public IActionResult Drop(A a) {{\n    {}\n  }}\n}}\n"
+GO = 'package a\n\nfunc f(dir, flag string) {{\n\texec.Command("sh", "-c", {})\n}}\n'
+SAMPLE = '{"type": "a", "url": "https://127.0.0.1:8000", "token": "6ccc2932be3a7e8fa1dd2c254"}'
+FLASK = "import gzip, io\nfrom flask import Flask, request\napp = Flask(__name__)\n@app.post('/')\ndef f():\n"
 KT = "fun f(call: ApplicationCall) {{\n  {}\n}}\n"
 
 # Base, a quiet head, one that is told of, and the rule.
@@ -70,6 +76,60 @@ CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
         {"A.java": JAVA.format("", "h.matchers(P);\n    keep(Token.authenticated(u, t));")},
         "security.access-control-removed",
     ),
+    "annotations that document, Java": (
+        {"A.java": JAVA.format("@ApiOperation(value = \"x\", authorizations = @Authorization(\"a\"))\n  ", "f();")},
+        {"A.java": JAVA.format("", "f();")},
+        {"A.java": JAVA.format("@PermitAll\n  ", "f();")},
+        "security.access-control-removed",
+    ),
+    "models that document, Java": (
+        {"A.java": "@ApiModel(value = \"AdminRole\")\n@RolesAllowed(\"admin\")\n" + JAVA.format("", "f();")},
+        {"A.java": "@Schema(name = \"AdminRole\")\n@RolesAllowed(\"admin\")\n" + JAVA.format("", "f();")},
+        {"A.java": "@ApiModel(value = \"AdminRole\")\n" + JAVA.format("", "f();")},
+        "security.access-control-removed",
+    ),
+    "attributes that document, C#": (
+        {"A.cs": CSHARP.format('[ApiExplorerSettings(GroupName = "Admin")]\n  [Authorize]\n  ', "F();")},
+        {"A.cs": CSHARP.format("[Authorize]\n  ", "F();")},
+        {"A.cs": CSHARP.format('[ApiExplorerSettings(GroupName = "Admin")]\n  ', "F();")},
+        "security.access-control-removed",
+    ),
+    "attributes that document, PHP": (
+        {"A.php": PHP.format("#[OA\\Tag(name: 'admin')]\n  #[IsGranted('edit', 'a')]\n  ", "f();")},
+        {"A.php": PHP.format("#[IsGranted('edit', 'a')]\n  ", "f();")},
+        {"A.php": PHP.format("#[OA\\Tag(name: 'admin')]\n  ", "f();")},
+        "security.access-control-removed",
+    ),
+    "decorators that document, Python": (
+        {"a.py": VIEW.format("@extend_schema(tags=['admin'])\n@login_required\n", "    f()")},
+        {"a.py": VIEW.format("@login_required\n", "    f()")},
+        {"a.py": VIEW.format("@extend_schema(tags=['admin'])\n", "    f()")},
+        "security.access-control-removed",
+    ),
+    "letters of an escape": (
+        {},
+        {"a.cs": 'class A { string b = "\\u1C89\u0430\\n\u043e"; }\n'},
+        {"a.cs": 'class A { string b = "\\u1C89n\u0430me"; }\n'},
+        "security.lookalike-name",
+    ),
+    "lines that a formatter joins": (
+        {"f.go": GO.format('\n\t\t"ls "+dir,\n\t')},
+        {"f.go": GO.format('"ls "+dir')},
+        {"f.go": GO.format('"ls "+dir+" "+flag')},
+        "security.command-built",
+    ),
+    "a comment that calls a token an example": (
+        {},
+        {"a.php": f"<?php\n/**\n * Example: {SAMPLE}\n */\nf();\n"},
+        {"a.php": f"<?php\n/**\n * {SAMPLE}\n */\nf();\n"},
+        "security.password-literal",
+    ),
+    "an archive that is open already": (
+        {},
+        {"a.py": FLASK + "    return gzip.open(io.BytesIO(request.files['x'].read())).read()\n"},
+        {"a.py": FLASK + "    return gzip.open(request.args['x']).read()\n"},
+        "security.path-traversal",
+    ),
 }  # fmt: skip
 
 
@@ -80,3 +140,19 @@ def test_ordinary_change_is_quiet_and_its_twin_is_told(tmp_path: Path, what: str
         (tmp_path / side).mkdir()
     assert rule not in found(tmp_path / "quiet", base, quiet)
     assert rule in found(tmp_path / "told", base, told)
+
+
+@pytest.mark.parametrize(
+    ("had", "comes", "told"), [(2, "exit -1", 0), (1, "exit -1", 1), (2, "exit 300", 1)]
+)
+def test_a_status_that_a_script_has_already_is_its_way(had: int, comes: str, told: int) -> None:
+    rule = shipped_rules().find("shellcheck", "SC2242")
+    assert rule is not None
+    base, head = (
+        [
+            (rule, RawFinding("SC2242", "a.sh", n, "no status", key=remove_white_space([text])))
+            for n, text in enumerate(texts, 1)
+        ]
+        for texts in (["f || exit -1"] * had, ["f || exit -1"] * had + [f"g || {comes}"])
+    )
+    assert len(find_new(base, head, [])) == told
