@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     _Called = tuple[FlowValue, str, Sequence[SgNode]]
 
 _PATTERNS = read_patterns("flow_calls")
+_MAX_TEXT = 20_000  # characters of a function that are searched for sources
 _CHECKED = {"any": slice(None), "arguments": slice(1, None), "first": slice(1, 2), "none": slice(0)}
 """What ``values`` of a guard names, of the object of its call and the arguments."""
 
@@ -116,6 +117,7 @@ class Calls(Syntax, ABC):
         self.flows: dict[tuple[int, int, str], TracedFlow] = {}
         self.reached: set[str] = set()
         self.functions: dict[str, list[SgNode]] = {}
+        self.asks = re.compile("(?!)")  # the names of functions that may hold a source
         self.classes: set[str] = set()
         self.module = FlowState({}, {})
         declared = (found.groupdict() for found in tables.declared.finditer(source.text))
@@ -398,9 +400,7 @@ class Calls(Syntax, ABC):
         self, node: SgNode, function: SgNode, values: Sequence[FlowValue], state: FlowState
     ) -> FlowValue:
         """What a function of the file gives back."""
-        if not any(value.taints for value in values) and not self.tables.hint.search(
-            function.text()
-        ):
+        if not any(value.taints for value in values) and not self.hints(function):
             return CLEAN
         called = node.field("function") or node.field("name") or node.field("method")
         step = quote_source(called or node)
@@ -421,6 +421,11 @@ class Calls(Syntax, ABC):
             self._results[key] = self.run_function(function, base, passed)
             self.invoked -= 1
         return self._results[key]
+
+    def hints(self, function: SgNode, context: str = "") -> bool:
+        """Whether a function may hold a source, or calls one of the file that does."""
+        text = context + function.text()[:_MAX_TEXT]
+        return any(each.search(text) for each in (self.tables.hint, self.asks))
 
     def source(self, node: SgNode, name: str) -> FlowValue:
         """A value that comes with a request."""

@@ -33,7 +33,7 @@ _CLASS = re.compile(r"class|struct|interface|record|module|trait")
 _LOOP = re.compile(r"^(?:for|while|foreach|do|until|enhanced_for)")
 _DEPTH = 8  # of functions inside each other and of calls
 _MAX_RUNS = 600  # of functions in a file
-_MAX_TEXT = 20_000  # characters of a function that are searched for sources
+_CALLERS = 2  # functions between one with a source and the one that is run for it
 
 
 class Tracing(Expressions):
@@ -105,6 +105,10 @@ class Tracing(Expressions):
                 elif _CLASS.search(kind):
                     self.classes.add(name.text())
             waiting += [child for child in node.children() if child.is_named()]
+        for _ in range(_CALLERS):
+            asking = [name for name, own in self.functions.items() if any(map(self.hints, own))]
+            names = "|".join(map(re.escape, asking)) or "(?!)"
+            self.asks = re.compile(rf"(?<!\w)(?:{names})(?![\w?!])")
 
     def _import(self, found: dict[str, str]) -> None:
         """Give the names that an import brings their full names."""
@@ -210,7 +214,8 @@ class Tracing(Expressions):
         then.clear(passed)
         other.clear(failed)
         body = node.field("consequence") or node.field("body")
-        values = [then.checked(self.evaluate(body, then))] if body is not None else []
+        given = test if body is None else self.evaluate(body, then)  # ``a ?: b`` has no body
+        values = [then.checked(given)]
         others = node.field_children("alternative")
         values += [other.checked(self.evaluate(each, other)) for each in others]
         state.become([then, other])
@@ -289,8 +294,7 @@ class Tracing(Expressions):
         """Whether a function may hold a source, or the rest of a flow."""
         if any(value.taints for value in state.values.values()):
             return True
-        text = context + node.text()[:_MAX_TEXT]
-        return self.marks_parameters or self.tables.hint.search(text) is not None
+        return self.marks_parameters or self.hints(node, context)
 
     def run_function(
         self, node: SgNode, state: FlowState, values: Sequence[FlowValue], context: str = ""
