@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from itertools import chain
 from json import dumps
 
+from msgspec.structs import replace
+
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import read_names, read_patterns
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
@@ -56,6 +58,34 @@ def look(found: InfrastructureObject) -> Iterator[RawFinding]:
         place = TreePlace(("on",), trigger, trigger)
         message = "The workflow has the repository's secrets and checks out untrusted code"
         yield found.finding("workflow-checkout", message, place)
+    for place in _find_injections(found.root):
+        message = "The script holds text of strangers, which a variable or an output has brought"
+        yield found.finding("workflow-value-injection", message, place)
+
+
+def _find_injections(root: TreeNode) -> Iterator[TreePlace]:
+    """Scripts in which GitHub replaces a variable or an output by text of strangers."""
+    jobs, told = root.find("jobs"), dict[str, str]()
+    for name, job in jobs.entries() if jobs is not None else ():
+        steps, variables = job.find("steps"), {**_environment(root), **_environment(job)}
+        for step in steps.items if steps is not None else ():
+            own = {**variables, **_environment(step)}
+            scripts = [at for at in walk(step) if at.keys in {("run",), ("with", "script")}]
+            for at in scripts:
+                used = _PATTERNS["expands"].finditer(at.value.text)
+                if any(_PATTERNS["strange"].search(_filled_in(one[0], told | own)) for one in used):
+                    yield replace(at, keys=("jobs", name.text, "steps", *at.keys))
+            for output, text, target in _PATTERNS["tells"].findall(step.get_text("run")):
+                names = _PATTERNS["shell"].findall(text)
+                value = " ".join(own.get(f"env.{one}", "") for one in names)
+                if target == "ENV":
+                    variables[f"env.{output}"] = value
+                else:
+                    told[f"steps.{step.get_text('id')}.outputs.{output}"] = value
+        given = job.find("outputs")
+        for output, value in given.entries() if given is not None else ():
+            filled = _filled_in(value.text, told)
+            told[f"needs.{name.text}.outputs.{output.text}"] = filled
 
 
 def _find_trigger(root: TreeNode) -> TreeNode | None:
@@ -76,7 +106,8 @@ def _jobs(root: TreeNode) -> Iterator[tuple[TreeNode, dict[str, str]]]:
 
 def _environment(node: TreeNode) -> dict[str, str]:
     found = node.find("env")
-    return {key.text: value.text for key, value in found.entries()} if found is not None else {}
+    values = found.entries() if found is not None else ()
+    return {f"env.{key.text}": value.text for key, value in values}
 
 
 def _runs_strangers_code(job: tuple[TreeNode, dict[str, str]]) -> bool:
@@ -98,5 +129,5 @@ def _filled_in(text: str, variables: dict[str, str]) -> str:
         name = _PATTERNS["variable"].search(text)
         if name is None:
             break
-        text = text.replace(name[0], variables.get(name[1], ""))[:1000]
+        text = text.replace(name[0], variables.get(name[0], ""))[:1000]
     return text

@@ -55,8 +55,8 @@ def run(job: ProtectionsJob) -> CheckReply:
     code = [text for text in texts if matches(text.path, file_names("guarded_code"))]
     bare = [text.code for text in code]
     findings = list(find_lost_wrapping(bare))
-    for text in bare:
-        findings += chain(find_unsafe_replacements(text), find_forgotten_failures(text))
+    findings += chain.from_iterable(find_unsafe_replacements(text.code) for text in texts)
+    findings += chain.from_iterable(map(find_forgotten_failures, bare))
     known = {(finding.path, finding.line) for finding in findings}
     lost = [*find_lost_declarations(declaring), *find_lost_settings([text.code for text in texts])]
     findings += (finding for finding in lost if (finding.path, finding.line) not in known)

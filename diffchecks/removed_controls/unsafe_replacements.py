@@ -31,14 +31,14 @@ CODE = "unsafe-replacement"
 NEAR = 8  # lines around a directory name in which it is compared
 
 _SUFFIXES = read_yaml("language_suffixes.yaml")
-_ANY = frozenset(" ".join(_SUFFIXES.values()).split())
+_KNOWN = frozenset(" ".join(_SUFFIXES.values()).split())
 
 
 class UnsafeReplacement(Struct, frozen=True):
     """A safe call and its unsafe counterpart: ``tables/unsafe_replacements.yaml``.
 
     Attributes:
-        language: the group of suffixes to which it applies, or ``any``.
+        language: the group of suffixes to which it applies.
         says: what is wrong with the unsafe one.
     """
 
@@ -50,7 +50,8 @@ class UnsafeReplacement(Struct, frozen=True):
     @property
     def suffixes(self) -> Collection[str]:
         """Those of the files to which it applies."""
-        return _SUFFIXES[self.language].split() if self.language in _SUFFIXES else _ANY
+        suffixes: str = _SUFFIXES[self.language]
+        return suffixes.split()
 
 
 @cache
@@ -63,15 +64,13 @@ def load_replacements() -> list[UnsafeReplacement]:
 def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
     """Report what each hunk of a file replaces with something less safe."""
     suffix = PurePosixPath(file.path).suffix.lower()
-    if suffix not in _ANY:
+    if suffix not in _KNOWN:
         return
     for hunk in file.hunks() if file.base else ():
         old, new = file.was(hunk), file.now(hunk)
         if old and new and max(len(old), len(new)) <= MAX_HUNK_CHARACTERS:
-            yield from _unbounded(file, hunk)
-            yield from _without_separator(file, hunk)
-            yield from _weaker_values(file, hunk)
-            yield from _lost_options(file, hunk)
+            for find in _OF_PROGRAMS if suffix in _SUFFIXES["any"].split() else ():
+                yield from find(file, hunk)
             if replaced := _replaced(old, new, suffix):
                 at, says = replaced
                 line = hunk.head.start + new.count("\n", 0, at)
@@ -174,6 +173,9 @@ def _lost_options(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
         if name := lines.get(file.squeezed_head[number - 1]):
             says = f"The option {name} is no longer set"
             yield RawFinding("hardening-removed", file.path, number, says, confidence=0.7)
+
+
+_OF_PROGRAMS = (_unbounded, _without_separator, _weaker_values, _lost_options)
 
 
 def _is_weaker(named: frozenset[str], old: str, new: str) -> bool:

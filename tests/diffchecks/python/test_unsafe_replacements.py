@@ -34,6 +34,8 @@ REPLACED = [
         "a: adminProcedure.query(a),\nf: publicProcedure.query(f),",
         "a: publicProcedure.query(a),\nf: publicProcedure.query(g),",
     ),
+    ("a.yml", "      - run: npm test", "      - run: npm test || true"),
+    ("a.sh", "pytest -q tests", "pytest -q tests || :"),
     ("a.ts", "return jwt.verify(token, key);", "return jwt.decode(token);"),
     ("a.go", "jwt.ParseWithClaims(text, c, key)", "parser.ParseUnverified(text, c)"),
     ("a.js", "const data = JSON.parse(text);", "const data = eval(text);"),
@@ -71,6 +73,9 @@ FINE = [
     ("a.py", "os.system('show ' + name)", "os.system('show -a ' + name)"),
     ("a.py", "x = int(text)\ny = eval(text)", "y = eval(text)"),
     ("a.js", "box.textContent = name;", "box.title = name;"),
+    ("a.yml", "- run: npm test", "- run: npm test || exit 1"),
+    ("a.yml", "- run: npm test || true", "- run: npm test -- --ci || true"),
+    ("a.yml", "verify: true", "verify: false"),
     # another safe one
     ("a.py", "handle, path = tempfile.mkstemp()", "folder = tempfile.mkdtemp()"),
     ("a.py", "data = yaml.safe_load(text)", "data = yaml.load(text, Loader=SafeLoader)"),
