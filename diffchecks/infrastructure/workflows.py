@@ -83,9 +83,8 @@ def _find_injections(root: TreeNode) -> Iterator[TreePlace]:
                 else:
                     told[f"steps.{step.get_text('id')}.outputs.{output}"] = value
         given = job.find("outputs")
-        for output, value in given.entries() if given is not None else ():
-            filled = _filled_in(value.text, told)
-            told[f"needs.{name.text}.outputs.{output.text}"] = filled
+        for key, each in given.entries() if given is not None else ():
+            told[f"needs.{name.text}.outputs.{key.text}"] = _filled_in(each.text, told)
 
 
 def _find_trigger(root: TreeNode) -> TreeNode | None:
