@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from diffchecks.check_io import parse_program
+from diffchecks.data_files import read_patterns
 from diffchecks.flows.syntax import part_of
 from diffchecks.patterns.pattern_loading import Condition, PatternFile
 
@@ -24,6 +25,8 @@ _QUOTES = frozenset("\"'`")
 _IMPORTED = re.compile(
     r"import\b(?![^'\"]*['\"][^'\"]*\.(?:json5?|css|s[ac]ss|less|svg|ya?ml)['\"?])"
 )
+_NUMBERS = read_patterns("value_origin")["only_numbers"]
+_LONG = 300  # characters
 _LOOP = re.compile("for|while|loop|do|repeat")
 _MAY_NOT_RUN = re.compile(
     f"{_LOOP.pattern}|if|else|switch|case|when|match|try|catch|rescue|cond|ternary|binary|block|body"
@@ -94,6 +97,8 @@ class ValueOrigins:
         if kind in language.literals:
             return language.inserts.search(text) is None
         if kind in language.imports or language.known.fullmatch(text):
+            return True
+        if "%" in text and len(text) < _LONG and _NUMBERS.fullmatch(text):
             return True
         return kind in language.calls and language.safe.search(_callee(text)) is not None
 

@@ -124,6 +124,30 @@ CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.php": f"<?php\n/**\n * {SAMPLE}\n */\nf();\n"},
         "security.password-literal",
     ),
+    "a number in a command, PHP": (
+        {},
+        {"a.php": "<?php\nfunction f($a, $b) { exec(sprintf('kill -9 %d %05d', $a, g($b))); }\n"},
+        {"a.php": "<?php\nfunction f($a, $b) { exec(sprintf('kill -9 %d', $a) . $b); }\n"},
+        "security.command-built",
+    ),
+    "a number in a command, Perl": (
+        {},
+        {"a.pl": "sub f { my ($a) = @_; system(sprintf('kill %d', $a)); }\n"},
+        {"a.pl": "sub f { my ($a) = @_; system(sprintf('kill %d%s', 9, $a)); }\n"},
+        "security.command-built",
+    ),
+    "a number in a command, Lua": (
+        {},
+        {"a.lua": "function f(a, b)\n  os.execute('pgrep ' .. string.format('-P %d', a))\nend\n"},
+        {"a.lua": "function f(a, b)\n  os.execute(string.format('pgrep -P %d', a) .. b)\nend\n"},
+        "security.command-built",
+    ),
+    "a number in a command, Ruby": (
+        {},
+        {"a.rb": "def f(a)\n  system(format('kill %d', a))\nend\n"},
+        {"a.rb": "def f(a)\n  system(format('kill %s', a))\nend\n"},
+        "security.command-built",
+    ),
     "an archive that is open already": (
         {},
         {"a.py": FLASK + "    return gzip.open(io.BytesIO(request.files['x'].read())).read()\n"},
