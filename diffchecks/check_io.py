@@ -281,18 +281,45 @@ def read_lines(root: str, path: str) -> list[str] | None:
 
 
 # Parsing a key takes quadratic time in its parts.
+_CARGO = re.compile(r"^\[(?:package|workspace)\b", re.MULTILINE)
+_RUST = re.compile(r"^[ \t]*rust-version[ \t]*=[ \t]*[\"']1\.(\d{1,4})", re.MULTILINE)
+_READS_TOML_1_1 = 94  # Rust 1.94
+_TOML_TOKEN = re.compile(
+    r"\"{3}(?:\\.|[^\\])*?\"{3}|'{3}.*?'{3}|\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|#[^\n]*"
+    r"|[{}\n]|,(?=(?:\s|#[^\n]*\n)*+\})",
+    re.DOTALL,
+)
 _LONG_KEY = re.compile(r"""(?<!["'\w.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){200}""")
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """Parse TOML in bounded time.
+    """Parse TOML in bounded time; a manifest of Cargo as TOML 1.1, unless it names an older Rust.
 
     Raises:
         RecursionError: it is nested too deeply, or has keys of hundreds of parts.
     """
     if _LONG_KEY.search(text):
         raise RecursionError
-    return tomllib.loads(text)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        rust = _RUST.search(text)
+        if _CARGO.search(text) and (rust is None or int(rust[1]) >= _READS_TOML_1_1):
+            with suppress(tomllib.TOMLDecodeError):
+                return tomllib.loads(_join_inline_tables(text))
+        raise
+
+
+def _join_inline_tables(text: str) -> str:
+    """TOML 1.1 as 1.0: inline tables in one line, without comments and a last comma."""
+    depth = 0
+
+    def put(found: re.Match[str]) -> str:
+        nonlocal depth
+        depth += {"{": 1, "}": -1}.get(found[0], 0)
+        return " " if depth and found[0][0] in "\n#," else found[0]
+
+    return _TOML_TOKEN.sub(put, text)
 
 
 def check_files(job: SideJob, look: Callable[[Source], Iterable[RawFinding]]) -> CheckReply:

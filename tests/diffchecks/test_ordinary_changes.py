@@ -18,6 +18,15 @@ CSHARP = "class A {{\n  {}public IActionResult Drop(A a) {{\n    {}\n  }}\n}}\n"
 GO = 'package a\n\nfunc f(dir, flag string) {{\n\texec.Command("sh", "-c", {})\n}}\n'
 SAMPLE = '{"type": "a", "url": "https://127.0.0.1:8000", "token": "6ccc2932be3a7e8fa1dd2c254"}'
 FLASK = "import gzip, io\nfrom flask import Flask, request\napp = Flask(__name__)\n@app.post('/')\ndef f():\n"
+CARGO = """[package]
+name = "a"
+rust-version = "{}"
+[dependencies]
+b = {{
+  version = "1",  # why }}
+  features = ["{{"],
+}}
+"""
 KT = "fun f(call: ApplicationCall) {{\n  {}\n}}\n"
 
 # Base, a quiet head, one that is told of, and the rule.
@@ -147,6 +156,18 @@ CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.rb": "def f(a)\n  system(format('kill %d', a))\nend\n"},
         {"a.rb": "def f(a)\n  system(format('kill %s', a))\nend\n"},
         "security.command-built",
+    ),
+    "tables of TOML 1.1": (
+        {},
+        {"Cargo.toml": CARGO.format("1.94"), "b/Cargo.toml": CARGO.replace("rust-version", "edition").format(2024)},
+        {"Cargo.toml": CARGO.format("1.88")},
+        "qa.does-not-parse",
+    ),
+    "a table that is never closed": (
+        {},
+        {"Cargo.toml": CARGO.format("1.94")},
+        {"Cargo.toml": CARGO.format("1.94").replace("],\n}", "],\n")},
+        "qa.does-not-parse",
     ),
     "an archive that is open already": (
         {},
