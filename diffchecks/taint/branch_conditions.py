@@ -268,6 +268,7 @@ def _choice(kept: list[Value], last: Value, implies: Implication, *, stop_at: bo
 
 _COMPOUND: Final = tuple(getattr(ast, name) for name in read_names("compound_nodes"))
 _MAX_NODES: Final = 5000
+_TIMES: Final = frozenset(read_names("names_of_times"))
 
 
 def matches_context(frame: Activation, call: EvaluatedCall, check: DefectCall) -> bool:
@@ -279,6 +280,9 @@ def matches_context(frame: Activation, call: EvaluatedCall, check: DefectCall) -
     words = re.compile(check.words, re.IGNORECASE)
     statement = frame.statement
     near = call.node if statement is None or isinstance(statement, _COMPOUND) else statement
+    named = (each for each in ast.walk(near) if isinstance(each, ast.keyword))
+    if any(each.arg in _TIMES and call.node in ast.walk(each.value) for each in named):
+        return False  # whatever the statement is about
     if words.search(frame.scope.rpartition(".")[2]) or _mentions(near, words):
         return True
     wide = frame.handler and check.handlers == "function" and frame.function is not None

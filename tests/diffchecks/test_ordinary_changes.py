@@ -169,6 +169,12 @@ CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
         {"Cargo.toml": CARGO.format("1.94").replace("],\n}", "],\n")},
         "qa.does-not-parse",
     ),
+    "when tokens are thrown away": (
+        {},
+        {"a.py": "import random\nadd(every(hour=str(random.randint(0, 23))), drop_tokens, name='tokens')\n"},
+        {"a.py": "import random\nadd(every(hour=3), token=str(random.randint(0, 23)))\n"},
+        "security.predictable-random",
+    ),
     "an archive that is open already": (
         {},
         {"a.py": FLASK + "    return gzip.open(io.BytesIO(request.files['x'].read())).read()\n"},
