@@ -103,6 +103,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
         from_request: a value from a request reaches it.
         in_use: its file is no test or sample, whatever its name: other code imports it.
         in_tests: only tests run its place, whatever the name of its file.
+        statement: the cited text and what it goes on from and to, without white space.
     """
 
     code: str
@@ -125,6 +126,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     from_request: bool = False
     in_use: bool = False
     in_tests: bool = False
+    statement: str = ""
 
     def __post_init__(self) -> None:
         if self.end_line < self.line:

@@ -35,7 +35,6 @@ MINOR = frozenset({"low", "info"})
 MIN_DIALECT = 2
 """How often base has something, such as a file that did not parse, that is no defect then."""
 
-MIN_JOINED = 12  # characters by which a part of a line is known
 _NAMED_LINES = 12  # of the other places
 _BLANK = re.compile(r"\s+")
 _PATTERNS = read_patterns("new_findings")
@@ -65,9 +64,16 @@ def comparable(
     """The finding with what it is compared by: the cited text and its scope, or its own key."""
     if raw.key is not None:
         return replace(raw, scope="")
-    cited = lines_of(raw.path)[raw.line - 1 : raw.end_line]
+    lines, first, last = lines_of(raw.path), raw.line, raw.end_line
+    cited = remove_white_space(lines[first - 1 : last])
+    goes_on = _PATTERNS["goes_on"].search
+    while raw.line - first < MANY and goes_on("\n".join(lines[max(first - 2, 0) : first])):
+        first -= 1
+    while last - raw.line < MANY and goes_on("\n".join(lines[last - 1 : last + 1])):
+        last += 1
     scope = scopes.get((raw.path, raw.line), "") if raw.scope is None else raw.scope
-    return replace(raw, key=remove_white_space(cited), scope=scope)
+    statement = remove_white_space(lines[first - 1 : last])
+    return replace(raw, key=cited, scope=scope, statement=statement)
 
 
 def find_new(
@@ -86,9 +92,9 @@ def find_new(
 
     new, rest = list(head), list(base)
     keys: list[Key] = [lambda one: (one[1].path, *identity(one)), identity, _text_identity]
+    keys.append(lambda one: (one[1].path, *_text_identity(one, one[1].statement)))
     for key in keys:
         new, rest = unmatched(rest, sorted(new, key=unchanged_lines_first), key)
-    new = _without_joined(rest, new)
     known = {secret for finding in base for secret in _secrets(finding)}
     new = [f for f in new if f[1].message and not known.issuperset(_secrets(f) or {""})]
     new = unmatched(rest, new, _message_identity)[0]
@@ -158,26 +164,10 @@ def _secrets(finding: RuledFinding) -> frozenset[str]:
     return chosen_passwords(finding) or frozenset(f"{raw.path}: {each}" for each in raw.redact)
 
 
-def _text_identity(finding: RuledFinding) -> tuple[str, ...]:
+def _text_identity(finding: RuledFinding, statement: str = "") -> tuple[str, ...]:
     """Equal for the same statement elsewhere, in another formatter's layout and quotes."""
     rule, text, _ = identity(finding)
-    return rule, _PATTERNS["layout"].sub("", text).replace("'", '"')
-
-
-def _without_joined(rest: list[RuledFinding], new: Iterable[RuledFinding]) -> list[RuledFinding]:
-    """Without what base says of a part of the same lines, which a formatter joined to one."""
-    kept = list[RuledFinding]()
-    for finding in new:
-        (rule, text), (_, raw) = _text_identity(finding), finding
-        for old in rest:
-            known, part = _text_identity(old)
-            same = (known, old[1].path, old[1].message) == (rule, raw.path, raw.message)
-            if same and len(part) > MIN_JOINED and part.rstrip(",") in text:
-                rest.remove(old)
-                break
-        else:
-            kept.append(finding)
-    return kept
+    return rule, _PATTERNS["layout"].sub("", statement or text).replace("'", '"')
 
 
 def _message_identity(finding: RuledFinding) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from diffchecks.check_io import (
     Source,
     check_files_for_all,
 )
-from diffchecks.data_files import read_map, read_patterns
+from diffchecks.data_files import read_map, read_names, read_patterns
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.flows import find_flows, join
 from diffchecks.jobs import PatternsJob, SharedPatternsJob
@@ -316,9 +316,11 @@ def _judged(
         message += f": {text if len(text) <= _NAMED else text[:_NAMED] + '…'}"
     end_line = min(last, first + _SHOWN - 1) + 1
     column = span.start.column + 1
-    return RawFinding(
-        pattern.code, source.path, first + 1, message, end_line, column, from_request=from_request
-    )
+    # What is found of a whole declaration stays the same without one of its attributes.
+    named = node.field("name") if node.kind() in read_names("scope_nodes") else None
+    key = named.text() if named else None
+    found = RawFinding(pattern.code, source.path, first + 1, message, end_line, column, key)
+    return replace(found, from_request=from_request)
 
 
 def insert_constants(text: str) -> str:

@@ -247,6 +247,8 @@ def _limits(text: str, replaced: str = "") -> bool:
     had, has = (_PATTERNS["names"].sub("", each) for each in (replaced, text))
     part = set(_PATTERNS["words"].findall(has)) < set(_PATTERNS["words"].findall(had))
     less = part and not vocabulary("alternatives").search(text)
+    if _PATTERNS["only_names"].match(text):
+        text = _PATTERNS["value"].sub("", text)
     known = vocabulary("access").search(text) and not vocabulary("no_access").search(text)
     return bool(known and not less)
 

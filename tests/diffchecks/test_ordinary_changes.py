@@ -28,6 +28,8 @@ b = {{
 }}
 """
 KT = "fun f(call: ApplicationCall) {{\n  {}\n}}\n"
+ADMIN = '{}[Route("admin")]\nclass AdminController : Controller {{ [HttpGet] public string A() {{ return B(); }} }}\n'
+LOGIN = "@app.post('/login')\ndef login():\n    return sign_in()\n\n\n"
 
 # Base, a quiet head, one that is told of, and the rule.
 CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
@@ -180,6 +182,30 @@ CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.py": FLASK + "    return gzip.open(io.BytesIO(request.files['x'].read())).read()\n"},
         {"a.py": FLASK + "    return gzip.open(request.args['x']).read()\n"},
         "security.path-traversal",
+    ),
+    "a name that is a word of guards, C#": (
+        {"A.cs": CSHARP.format('[Menu("Admin role"), Authorize]\n  ', "")},
+        {"A.cs": CSHARP.format("[Authorize]\n  ", "")},
+        {"A.cs": CSHARP.format('[Menu("Admin role")]\n  ', "")},
+        "security.access-control-removed",
+    ),
+    "a route that documentation did not guard either, C#": (
+        {"A.cs": ADMIN.format('[Summary("Needs the role admin")]\n')},
+        {"A.cs": ADMIN.format("")},
+        {"A.cs": ADMIN.format(""), "B.cs": ADMIN.format('[Summary("Needs the role admin")]\n')},
+        "security.admin-unguarded",
+    ),
+    "a route that documentation does not guard, Python": (
+        {},
+        {"a.py": f"{LOGIN}@app.post('/admin/a')\n@staff_only\ndef drop():\n    return clear()\n"},
+        {"a.py": f"{LOGIN}@app.post('/admin/a')\n@doc('a')\ndef drop():\n    return clear()\n"},
+        "security.admin-unguarded",
+    ),
+    "a statement of which the lines are joined, Java": (
+        {"A.java": JAVA.format("", "c.make()\n      .executeQuery(\n        \"select * from t where b = '\" + d + \"'\");")},
+        {"A.java": JAVA.format("", "c.make().executeQuery(\"select * from t where b = '\" + d + \"'\");")},
+        {"A.java": JAVA.format("", "c.make().executeQuery(\"select * from t where b = '\" + d.b(e) + \"'\");")},
+        "security.sql-built",
     ),
 }  # fmt: skip
 
