@@ -67,8 +67,9 @@ def run(job: ExecutedFilesJob) -> CheckReply:
         left = [path for path in named if path not in gaps and path != program]
         for path, language, line in _executions(program, text, left):
             if not _does_nothing(language, wanted[path], text):
-                why = f"{program}:{line} runs it as {names[language]}, but it is named like a text"
-                gaps.setdefault(path, why)
+                own = read_map(_TABLE, "languages").get(suffix_of(path).lstrip("."), "") == language
+                but = "which no analyzer reads" if own else "but it is named like a text"
+                gaps.setdefault(path, f"{program}:{line} runs it as {names[language]}, {but}")
         for ending, language, line in _globs(text):
             for path in wanted:
                 if path.endswith(ending) and path != program:

@@ -153,3 +153,11 @@ def test_large_programs_and_many_texts_take_linear_time(tmp_path: Path) -> None:
     start = time.process_time()
     assert look(tmp_path, files).gaps == {}
     assert time.process_time() - start < 3
+
+
+def test_the_reason_does_not_call_a_program_a_text(tmp_path: Path) -> None:
+    reply = look(
+        tmp_path, {"a.jl": 'include("b.jl")\ninclude("c.txt")\n', "b.jl": CODE, f"c{TXT}": CODE}
+    )
+    assert reply.gaps["b.jl"] == "a.jl:1 runs it as Julia, which no analyzer reads"
+    assert reply.gaps["c.txt"] == "a.jl:2 runs it as Julia, but it is named like a text"

@@ -28,6 +28,9 @@ b = {{
 }}
 """
 KT = "fun f(call: ApplicationCall) {{\n  {}\n}}\n"
+UPLOAD = '@RestController\nclass A {{\n  @PostMapping("/a") void f(@RequestParam MultipartFile a, @RequestParam String b) {{ {} }}\n}}\n'
+RB = "class AController < ApplicationController\n  def a\n    {}\n  end\nend\n"
+JS = 'const fs = require("fs"); const app = require("express")();\napp.post("/a", (req, res) => {{ {} res.end(); }});\n'
 ADMIN = '{}[Route("admin")]\nclass AdminController : Controller {{ [HttpGet] public string A() {{ return B(); }} }}\n'
 LOGIN = "@app.post('/login')\ndef login():\n    return sign_in()\n\n\n"
 
@@ -206,6 +209,36 @@ CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
         {"A.java": JAVA.format("", "c.make().executeQuery(\"select * from t where b = '\" + d + \"'\");")},
         {"A.java": JAVA.format("", "c.make().executeQuery(\"select * from t where b = '\" + d.b(e) + \"'\");")},
         "security.sql-built",
+    ),
+    "streams and what is written, C#": (
+        {},
+        {"C.cs": CS.format('new StreamReader(Request.Body)') + CSHARP.format("", 'File.WriteAllText("a", Request.Query["a"]); new StreamReader(new MemoryStream(F(Request.Query["a"])));')},
+        {"C.cs": CSHARP.format("", 'File.Copy("a", Request.Query["a"]);')},
+        "security.path-traversal",
+    ),
+    "streams and what is written, Java": (
+        {},
+        {"A.java": UPLOAD.format('Files.copy(a.getInputStream(), B); Files.write(B, a.getBytes()); Files.writeString(B, b);')},
+        {"A.java": UPLOAD.format('Files.copy(a.getInputStream(), Paths.get(b));')},
+        "security.path-traversal",
+    ),
+    "uploads and what is written, Ruby": (
+        {},
+        {"a.rb": RB.format('File.write("a", params[:a]); File.open(params[:b].path)')},
+        {"a.rb": RB.format('FileUtils.cp("a", params[:a])')},
+        "security.path-traversal",
+    ),
+    "the place of an upload, JavaScript": (
+        {},
+        {"a.js": JS.format("fs.unlinkSync(req.file.path); fs.readFileSync(req.files[0].path);")},
+        {"a.js": JS.format("fs.unlinkSync(req.file.originalname);")},
+        "security.path-traversal",
+    ),
+    "a reader of an upload, Python": (
+        {},
+        {"a.py": FLASK + "    return gzip.open(io.BufferedReader(request.files['x'].stream)).read()\n"},
+        {"a.py": FLASK + "    return gzip.open('a/' + request.files['x'].filename).read()\n"},
+        "security.path-traversal",
     ),
 }  # fmt: skip
 
