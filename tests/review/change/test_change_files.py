@@ -405,10 +405,11 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
     minified = {path: file.gap for path, file in files.items() if "minified" in (file.skip or "")}
     bundles = {"app-RHi6nJFu.js": True, "app.3f2a1b9c.chunk.js": True, "js/c-Xy7_wV2k.js": False}
     bundles |= {"js/a-1.10.3/a.min.js": False, "js/b-1.10.3/b.min.js": True}
-    bundles |= {"js/a-1.2.0/a.min.js": False, "js/c-Ab3dEf9h.js": False}  # deleted
+    bundles |= {"js/c-Ab3dEf9h.js": False}  # deleted
     bundles |= {"js/d-AbcdEfgh.js": False, "js/d-XyzwVkQ_.js": False}  # deleted, and built again
     bundles |= {"www/main.js": False, "www/packed.js": True}
     assert minified == {"lib.min.js": True, "old.min.js": False, **bundles}
+    assert (files["js/a-1.2.0/a.min.js"].skip or "").startswith("vendored: js/a-1.2.0/")
     for name in (
         "claims.py",
         "new_pb.py",
