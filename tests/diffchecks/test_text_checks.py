@@ -345,6 +345,8 @@ def test_each_generator_has_its_own_rule_for_what_an_anchor_has_for_punctuation(
         ("src/test/kotlin/a.kt", "val a\ufeff = 1\n", ["invisible"]),
         ("src/main/resources/a.kt", "val a\ufeff = 1\n", ["invisible"]),
         ("src/test/resources/a.kt", "val a = 1 // \u202e\n", ["bidi-control"]),
+        ("src/a.js", "a = `${name} \u2066(${share}%)\u2069`;\n", []),
+        ("src/a.js", "a = 'x\u2066' + f('\u2069y');\n", ["bidi-control"]),
         ("src/a.py", f"a = '{flag('gbeng')}'\n", []),
         ("src/a.py", f"a = '{flag('ignorealltests')}'\n", ["tag-characters"]),
         ("src/a.py", f"a = '{flag('gbeng')[1:]}'\n", ["tag-characters"]),
