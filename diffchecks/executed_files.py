@@ -23,6 +23,7 @@ from diffchecks.script_languages import script_language
 _TABLE = "executed_files.yaml"
 _PATTERNS = read_patterns("executed_files")
 _SHELL_SUFFIXES = {"", *read_names("suffixes_with_commands")}
+MANY = 4  # names of shells
 _LOOKED_UP = 20  # variables with names of files; each is searched for in the whole program
 _MAX_LINE_LENGTH = 2000  # characters of a line; longer ones are minified code, whose names differ
 
@@ -108,7 +109,7 @@ def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str
         for number in places.get(_token(name), ()):
             line = lines[number]
             found = word.search(line[:_MAX_LINE_LENGTH])
-            if found is None or _PATTERNS["comment"].match(line):
+            if found is None or _PATTERNS["comment"].match(line) or _lists_shells(name, line):
                 continue
             how = _run_by(language, alike[0], line[: found.start()])
             if not how and looked_up < _LOOKED_UP and _PATTERNS["assigned"].match(line):
@@ -117,6 +118,12 @@ def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str
             if how:
                 yield from ((path, how, number + 1) for path in alike)
                 break
+
+
+def _lists_shells(name: str, line: str) -> bool:
+    """Whether a file is named like a shell, and a line only lists such names."""
+    shells = read_names("names_of_shells")
+    return name in shells and len(shells.intersection(_PATTERNS["token"].findall(line))) >= MANY
 
 
 def _places(lines: list[str], tokens: Set[str]) -> dict[str, list[int]]:

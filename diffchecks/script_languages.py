@@ -6,13 +6,14 @@ from diffchecks.data_files import read_map, read_names, vocabulary
 from diffchecks.file_patterns import suffix_of
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93", "bats"})
-_MARKS = {b"<?php": "php", b"#compdef": "zsh", b"#autoload": "zsh", b"set -e": "sh"}
+_HEAD = 2000  # bytes
+_MARKS = {b"<?php": "php", b"#compdef": "zsh", b"#autoload": "zsh"}
 
 
 def interpreter(data: bytes) -> str | None:
     """The name of the program in a script's ``#!`` line, None where there is no such line.
 
-    A page of PHP, what Zsh completes, and what a shell reads say so in their first line as well.
+    A page of PHP and what Zsh completes say so in their first line as well.
     """
     first = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
     if not first.startswith(b"#!"):
@@ -60,4 +61,6 @@ def script_language(path: str, data: bytes) -> str:
     name = PurePosixPath(path).name.lower()
     if vocabulary("gemfile").fullmatch(name):
         return "rb"
-    return read_map("executed_files.yaml", "read_as").get(name.rpartition(".")[2], "")
+    language = read_map("executed_files.yaml", "read_as").get(name.rpartition(".")[2], "")
+    begins = data[:_HEAD].decode(errors="replace")
+    return language or ("sh" if vocabulary("shell_text").match(begins) else "")

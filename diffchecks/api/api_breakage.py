@@ -30,6 +30,17 @@ from diffchecks.python.source_definitions import (
 DECLARED = 0.9  # confidence if the module declares what is public, or a package re-exports it
 UNDECLARED = 0.6  # if only the names show it
 UNDECLARED_CODE = "undeclared"  # if nothing shows it, and the project is a program as well
+ANNOUNCED_CODE = "announced"  # by the notes on releases, in the same change
+GRAVE_CODES = frozenset(
+    [
+        "object-removed",
+        "object-kind",
+        "parameter-removed",
+        "parameter-required",
+        "parameter-moved",
+        "parameter-kind",
+    ]
+)
 
 _COMMANDS = "/management/commands/"  # of Django, which finds them by their names
 
@@ -87,6 +98,12 @@ def _compare(
         before.body = ModuleApi(body, dotted)
     broken = find_changes(before, after, head_tree) if after.first_line else []
     broken = [_as_promised(change, before, base_tree, offered) for change in broken]
+    broken = [
+        replace(change, code=ANNOUNCED_CODE)
+        if change.code in GRAVE_CODES and head_tree.announces(change.symbol, base_tree)
+        else change
+        for change in broken
+    ]
     found = [*_removed(broken, before, after), *_others(broken, before, after)]
     declared = before.module.exports is not None or offered
     confidence = DECLARED if declared else UNDECLARED
@@ -163,6 +180,8 @@ def _module_removed(
     message, line = f"The public module {dotted} was removed", max(base.first_line, 1)
     declared = base.path == package or base_tree.exposed(base.path) or base_tree.promises(base.path)
     code = "module-removed" if declared else UNDECLARED_CODE
+    if declared and head_tree.announces(dotted, base_tree):
+        code = ANNOUNCED_CODE
     yield RawFinding(code, base.path, line, message, key=dotted, confidence=DECLARED, in_base=True)
 
 

@@ -38,6 +38,15 @@ class Promises:
             self._naming[dotted] = list(naming)
         return any(re.search(f"{whole}|{held}", page) for page in self._naming[dotted])
 
+    def mentions(self, name: str) -> int:
+        """How often the notes on releases name something."""
+        return sum(len(re.findall(rf"\b{re.escape(name)}\b", text)) for text in self._notes)
+
+    @cached_property
+    def _notes(self) -> list[str]:
+        named = vocabulary("release_notes").search
+        return [self._text(path) for path in sorted(self._paths) if named(path)]
+
     @cached_property
     def _pages(self) -> list[str]:
         pages = (path for path in sorted(self._paths) if path.endswith((".md", ".rst", ".txt")))

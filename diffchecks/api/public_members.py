@@ -332,6 +332,11 @@ class SourceTree:
         has_commands = self._promises.has_commands(self._project(path) or "")
         return not has_commands or self._promises.documents(self.index.dotted(path), name)
 
+    def announces(self, symbol: str, base: "SourceTree") -> bool:
+        """Whether the notes on releases say more of a name than those of base do."""
+        name = symbol.rpartition(".")[2]
+        return self._promises.mentions(name) > base._promises.mentions(name)
+
     def _project(self, path: str) -> str | None:
         """How the paths of a library begin, None if it is none."""
         directory = path.rpartition("/")[0]

@@ -5,7 +5,7 @@ JSON; a notebook that was saved otherwise is a gap.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, Final
 
 from msgspec import Struct
@@ -60,19 +60,20 @@ def extract_notebook_code(text: str) -> NotebookCode:
         raise Gap("it is no notebook of format 4; save it with a current Jupyter") from None
     rows = text.count("\n") + 1
     python, shell = [""] * rows, [""] * rows
-    for number, lines in _sources(text).items():
-        if kinds[number] == "code":
-            _add_cell(lines, python, shell)
+    code = {number for number, kind in enumerate(kinds) if kind == "code"}
+    for lines in _sources(text, code).values():
+        _add_cell(lines, python, shell)
     is_python = str(language).lower() in {"python", "ipython", "python3"}
     return NotebookCode("\n".join(python) if is_python else None, "\n".join(shell))
 
 
-def _sources(text: str) -> dict[int, list[_Line]]:
-    """The lines of each cell, by its number."""
+def _sources(text: str, code: Set[int]) -> dict[int, list[_Line]]:
+    """The lines of each cell of code, by its number."""
     cells: dict[int, list[_Line]] = {}
     last = -1
     for path, number, value in _strings(text):
-        if path[:1] == ["cells"] and path[2:3] == ["source"] and value:
+        is_source = path[:1] == ["cells"] and path[2:3] == ["source"]
+        if is_source and path[1] in code and value:
             if number == last or "\n" in value[:-1]:
                 raise Gap(
                     "several lines of its code share a line of the file; save it with Jupyter, "

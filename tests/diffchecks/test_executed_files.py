@@ -59,6 +59,7 @@ def test_a_text_is_no_program_for_its_first_line(tmp_path: Path, first: str) -> 
         ("a.sh", "sh tools/setup", "tools/setup", "shell"),
         ("a.sh", "make && . ./x.txt", "x.txt", "shell"),
         ("a.js", "require('./b/config')", "b/config", "JavaScript"),
+        ("a.sh", "bash elvish", "completions/elvish", "shell"),
         ("Dockerfile", 'CMD ["python3", "/app/x.txt"]', "x.txt", "Python"),
         ("package.json", '{"scripts": {"build": "node x.txt"}}', "x.txt", "JavaScript"),
     ],
@@ -100,6 +101,7 @@ def test_a_text_that_is_run_is_a_gap(
         ("a.js", "require('../config/a')", "b/config", CODE),
         ("a.sh", "sh x.txt.sh", "x.txt", CODE),
         ("a.sh", "sh tools/setup", "tools/setup", "#!/bin/sh\nls\n"),
+        ("a.bash", "compgen -W 'bash elvish fish nu zsh'", "completions/elvish", CODE),
     ],
 )
 def test_a_text_that_is_read_and_a_program_of_its_own_name_are_not(

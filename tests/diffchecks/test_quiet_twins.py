@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from diffchecks.check_io import Gap, NotApplicable, Source
-from diffchecks.script_languages import script_language
+from diffchecks.script_languages import path_by_language, script_language
 from diffchecks.syntax_and_duplicates import looks
 from tests.diffchecks.test_false_alarms import Files, compared, found
 
@@ -538,3 +538,6 @@ def test_a_first_line_names_what_runs_ruby() -> None:
     assert script_language("bin/x", b"#!/usr/bin/env other\n") == ""
     assert script_language("bin/x", b"set -eu\nls\n") == "sh"
     assert script_language("bin/x", b"set list\nls\n") == ""
+    for begin in (b"prefer_openssl3\nexport A=1\n", b'# 1\n\ncase "$(arch)" in\n'):
+        assert path_by_language("share/3.15.0b4", begin) == "share/3.15.0b4.sh"
+    assert path_by_language("share/3.15.0b4", b"Set it first.\nexport A=1\n") == "share/3.15.0b4"

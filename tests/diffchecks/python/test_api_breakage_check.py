@@ -177,6 +177,15 @@ def test_of_a_program_only_what_is_declared_or_documented_is_api(compare: Compar
     assert codes({"docs/api.md": "Use `pkg.mod`.\n"}, module=None) == {"module-removed"}
 
 
+@pytest.mark.parametrize(
+    ("notes", "code"), [("`gone` is gone.\n", "announced"), ("More.\n", "object-removed")]
+)
+def test_what_the_release_notes_tell_is_announced(compare: Compare, notes: str, code: str) -> None:
+    base = PROJECT | {"pkg/mod.py": TWO, "docs/whats-new.rst": "Notes.\n"}
+    head = base | {"pkg/mod.py": "def keep(): ...\n", "docs/whats-new.rst": notes}
+    assert [one.code for one in compare(check, base, head).findings] == [code]
+
+
 CALL = "def f({}): ...\n"
 BY_NAME, BY_POSITION = "calls by name fail", "calls by position fail"
 

@@ -33,6 +33,7 @@ def test_each_line_of_code_is_on_the_line_that_holds_it() -> None:
     output = {"data": {"source": ["not code\n"]}, "source": ["not code"], "text": 'a "\\'}
     text = _notebook(
         _cell("# About", "code()", kind="markdown"),
+        {**_cell(kind="markdown"), "source": ["Lines\nof one string"]},
         _cell('show("é\\n", x)', "", "def f():", "    return [{}]", outputs=[output]),
         _cell(),
         _cell("f()"),

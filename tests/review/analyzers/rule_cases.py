@@ -178,6 +178,11 @@ OWN: dict[str, Case] = {
             "docs/api.md": "Call `good_api.core.g()`.\n",
         },
     ),
+    "architecture.api-announced": Case(
+        {"KIND_notes/core.py": "Y = 1\n", "CHANGES.md": "KIND_notes.core.g is gone.\n"},
+        {"KIND_notes/core.py": "def g(): ...\nY = 1\n", "CHANGES.md": "Y is new.\n"},
+        {"setup.cfg": "", "KIND_notes/__init__.py": "", "KIND_notes/core.py": "def g(): ...\n", "CHANGES.md": ""},
+    ),
     "architecture.api-parameter-name": api("def f(a, b): ...\n", "def f(a, c): ...\n", "def f(a, b, c=1): ...\n"),
     "architecture.api-base": api(
         "class A: ...\nclass B(A): ...\n",
