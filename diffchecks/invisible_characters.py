@@ -63,7 +63,9 @@ def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFindin
     if found := _PATTERNS["tags"].search(line):
         what = "Tag characters hide text in this line"
         yield RawFinding("tag-characters", path, number, what)
-    if code and (found := _PATTERNS["invisible"].search(line)):
+    # In what tests expect, one at the end of a word hides no name.
+    hides = _PATTERNS["inside_word" if is_test(path) else "invisible"]
+    if code and (found := hides.search(line)):
         word = next(part for part in re.split("[ \t]+", line) if found[0] in part)
         yield RawFinding("invisible", path, number, f"{_shown(found)} is invisible", key=word)
     if code:

@@ -4,11 +4,11 @@ A job crosses the process boundary as JSON; the worker converts it to the type t
 annotation names. A name that is not UTF-8 is held with ``surrogateescape``, which JSON keeps.
 """
 
-from pathlib import PurePosixPath
 from typing import Literal
 
 from msgspec import Struct
 
+from diffchecks.file_patterns import suffix_of
 from diffchecks.past_fixes import PastFix
 
 Status = Literal["added", "deleted", "modified", "renamed", "copied", "mode", "type"]
@@ -94,7 +94,7 @@ class ChangedFile(Struct, frozen=True):
     @property
     def only_moved(self) -> bool:
         """Whether head has base's bytes under another name with the same suffix and mode."""
-        ends = {PurePosixPath(path or "").suffix for path in (self.path, self.old_path)}
+        ends = {suffix_of(path or "") for path in (self.path, self.old_path)}
         same = self.old_blob == self.new_blob and self.old_mode == self.new_mode
         return self.status == "renamed" and same and len(ends) == 1
 

@@ -61,6 +61,7 @@ def digests(*found: Any) -> tuple[str, ...]:
 
 _PATTERNS = read_patterns("lock_file_entries")
 _YARN_LOCAL = frozenset({"file", "link", "portal", "workspace"})
+_HEX = "https://repo.hex.pm/"
 _ARCHIVES = "//codeload.github.com/"  # of commits
 
 
@@ -216,6 +217,23 @@ def gems(text: str) -> Iterator[LockEntry]:
             url, path = ("", first) if section == "PATH" else (first, "")
             entry = LockEntry(found[1], found[2], url, digest, exempt=exempt, git=git, path=path)
             yield replace(entry, urls=tuple(others)) if others else entry
+
+
+def _mix(text: str) -> Iterator[LockEntry]:
+    """Read a mix.lock, which has a package in a line."""
+    first, *lines, last = text.strip().split("\n") if "\n" in text.strip() else ("", "")
+    if (first.rstrip(), last) != ("%{", "}"):
+        raise MalformedError(text.count("\n") + 1, "ends the file before its list")
+    for number, line in enumerate(lines, 2):
+        if found := _PATTERNS["hex"].match(line):
+            name, version, inner, registry, outer = found.groups("")
+            host, _, organization = registry.partition(":")
+            url = f"https://{host}/" if host not in {"", "hexpm"} else _HEX
+            yield LockEntry(name, version, url + organization, digests(inner, outer))
+        elif found := _PATTERNS["hex_git"].match(line):
+            yield LockEntry(found[1], found[3], found[2], exempt=True, git=True)
+        else:
+            raise MalformedError(number, "names no package")
 
 
 def requirements(text: str) -> Iterator[LockEntry]:
@@ -427,4 +445,5 @@ _READERS: Mapping[str, Callable[[str], Iterator[LockEntry]]] = {
     "go.sum": go_sum, "Gemfile.lock": gems, "composer.lock": _composer, "gradle.lockfile": gradle,
     "gradle-wrapper.properties": wrapper, "maven-wrapper.properties": wrapper, "flake.lock": _flake,
     "go.work.sum": go_sum, "packages.lock.json": _nuget, "Package.resolved": _swift,
+    "mix.lock": _mix,
 }  # fmt: skip

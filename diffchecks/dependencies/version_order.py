@@ -88,6 +88,6 @@ def _maven(version: str) -> Any:
 
 _KEYS: Mapping[str, Callable[[str], Any]] = {
     "PyPI": _python, "npm": _semantic, "crates.io": _semantic, "Go": _semantic, "RubyGems": _ruby,
-    "Packagist": _composer, "Maven": _maven,
+    "Hex": _semantic, "Packagist": _composer, "Maven": _maven,
 }  # fmt: skip
 ECOSYSTEMS = frozenset(_KEYS)

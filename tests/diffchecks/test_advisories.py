@@ -137,7 +137,7 @@ def npm_key(name: str, form: str, url: str, digest: str) -> tuple[str, str, str]
 LOCKED = {
     "package-lock.json": ("npm", "a"), "npm-shrinkwrap.json": ("npm", "a"), "yarn.lock": ("npm", "a"),
     "pnpm-lock.yaml": ("npm", "a"), "bun.lock": ("npm", "a"), "Cargo.lock": ("crates.io", "a"),
-    "Gemfile.lock": ("RubyGems", "a"), "composer.lock": ("Packagist", "V/A"),
+    "Gemfile.lock": ("RubyGems", "a"), "mix.lock": ("Hex", "a"), "composer.lock": ("Packagist", "V/A"),
     "gradle.lockfile": ("Maven", "x.io:a"),
 }  # fmt: skip
 

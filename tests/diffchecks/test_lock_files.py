@@ -160,6 +160,11 @@ COMPOSER = """{{
   "packages-dev": []
 }}
 """
+MIX = """%{{
+  "a": {{:hex, :a, "{version}", "{digest}", [:mix], [{{:b, "~> 1.0", [hex: :b, repo: "hexpm", optional: false]}}], "hexpm", "{digest}dd"}},
+  "b": {{:git, "https://github.com/b/b.git", "0123abcd", [tag: "v1"]}},
+}}
+"""
 GO_SUM = "x.io/a {version} {digest}\nx.io/a {version}/go.mod h1:cc=\n"
 
 # file, template, URL, a host's URL in the same form, digest
@@ -264,6 +269,8 @@ def test_a_malformed_lock_file_is_a_gap(tmp_path: Path, name: str, text: str) ->
         ("pnpm-lock.yaml", PNPM.format(version="1", url="u", digest="").partition("snap")[0], "snapshots"),
         ("pnpm-lock.yaml", "lockfileVersion: '6.0'\npackages:\n  /a@1:\n    dev: true\n", "resolution"),
         ("go.sum", "x.io/a v1.0.0 h1:aa=\nx.io/b v1.0", "line 2"),
+        ("mix.lock", MIX.format(version="1", digest="a")[:90], "ends the file"),
+        ("mix.lock", '%{\n  "a": {:hex, :a,\n}\n', "line 2"),
         ("package-lock.json", '{"lockfileVersion": 3, "packages": {"node_modules/a": {"ver', "line 1"),
         ("uv.lock", 'version = 1\n[[package]]\nname = "a', "end of document"),
     ],
@@ -491,3 +498,17 @@ def test_one_version_may_have_several_digests_and_be_brought_along_by_another(
     assert codes(tmp_path / "1", "package-lock.json", was, more) == []
     weaker = lock(b="sha512-aa"), lock(b="sha1-bb")
     assert codes(tmp_path / "2", "package-lock.json", *weaker) == ["lock-digest"]
+
+
+def test_a_mix_lock_tells_other_bytes_and_other_places(tmp_path: Path) -> None:
+    was = MIX.format(version="1.0.0", digest="aa")
+    update = MIX.format(version="1.0.1", digest="bb")
+    elsewhere = update.replace("github.com/b/b", "evil.example/b").replace("0123abcd", "4567")
+    heads = {
+        update: [],
+        MIX.format(version="1.0.0", digest="bb"): ["lock-digest"],
+        update.replace('"hexpm", "bbdd"', '"corp", "bbdd"'): ["lock-source"],
+        elsewhere: ["lock-outside"],
+    }
+    for number, (now, wanted) in enumerate(heads.items()):
+        assert codes(tmp_path / str(number), "mix.lock", was, now) == wanted

@@ -253,16 +253,25 @@ def test_ordinary_change_is_quiet_and_its_twin_is_told(tmp_path: Path, what: str
 
 
 @pytest.mark.parametrize(
-    ("had", "comes", "told"), [(2, "exit -1", 0), (1, "exit -1", 1), (2, "exit 300", 1)]
+    ("code", "was", "had", "comes", "told"),
+    [
+        ("SC2242", "exit -1", 2, "exit -1", 0),
+        ("SC2242", "exit -1", 1, "exit -1", 1),
+        ("SC2242", "exit -1", 2, "exit 300", 1),
+        ("SC2088", "a='~/.a'", 2, "b='~/.b'", 0),
+        ("SC2088", "a='~/.a'", 1, "b='~/.b'", 1),
+    ],
 )
-def test_a_status_that_a_script_has_already_is_its_way(had: int, comes: str, told: int) -> None:
-    rule = shipped_rules().find("shellcheck", "SC2242")
+def test_what_a_script_does_already_is_its_way(
+    code: str, was: str, had: int, comes: str, told: int
+) -> None:
+    rule = shipped_rules().find("shellcheck", code)
     assert rule is not None
     base, head = (
         [
-            (rule, RawFinding("SC2242", "a.sh", n, "no status", key=remove_white_space([text])))
+            (rule, RawFinding(code, "a.sh", n, "odd", key=remove_white_space([text])))
             for n, text in enumerate(texts, 1)
         ]
-        for texts in (["f || exit -1"] * had, ["f || exit -1"] * had + [f"g || {comes}"])
+        for texts in ([f"f || {was}"] * had, [f"f || {was}"] * had + [f"g || {comes}"])
     )
     assert len(find_new(base, head, [])) == told
