@@ -5,6 +5,7 @@ available under their old path, members that may be inherited, and functions tha
 alter are not.
 """
 
+import ast
 import builtins
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from diffchecks import name_some
 from diffchecks.api.public_members import PLAIN_BASES, ModuleApi, SourceTree
 from diffchecks.check_io import CheckReply, Gap, RawFinding, nothing_to_compare
-from diffchecks.data_files import read_yaml
+from diffchecks.data_files import read_yaml, vocabulary
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product, is_public_module
 from diffchecks.python.source_definitions import (
@@ -70,10 +71,8 @@ def _compare(
     pair: ChangedModule, base_tree: SourceTree, head_tree: SourceTree
 ) -> list[RawFinding] | None:
     """The breaking changes of one module; None if it has no public surface in base."""
-    old = pair.old_path
-    if old is None or pair.status == "copied" or not is_product(old) or _COMMANDS in old:
-        return None
-    if not base_tree.is_library(old) or (base := pair.base()) is None:
+    old, base = pair.old_path, _base(pair, base_tree)
+    if old is None or base is None:
         return None
     dotted = base_tree.index.dotted(old)
     twin = head_tree.twin(base_tree, old)
@@ -108,6 +107,17 @@ def _compare(
     declared = before.module.exports is not None or offered
     confidence = DECLARED if declared else UNDECLARED
     return [replace(finding, confidence=confidence) for finding in found]
+
+
+def _base(pair: ChangedModule, tree: SourceTree) -> ParsedModule | None:
+    """A module of base that others may import; None if it is none."""
+    old = pair.old_path
+    if old is None or pair.status == "copied" or not is_product(old) or _COMMANDS in old:
+        return None
+    if not tree.is_library(old) or (base := pair.base()) is None:
+        return None
+    says = ast.get_docstring(base.tree, clean=False) or ""
+    return None if vocabulary("run_alone").search(says) else base
 
 
 def _as_promised(

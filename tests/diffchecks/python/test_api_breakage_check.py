@@ -178,6 +178,17 @@ def test_of_a_program_only_what_is_declared_or_documented_is_api(compare: Compar
 
 
 @pytest.mark.parametrize(
+    ("says", "told"), [("Usage:\n    python pkg/mod.py\n", 0), ("Usage: call it.\n", 1)]
+)
+def test_a_script_that_is_run_by_its_path_has_no_public_names(
+    compare: Compare, says: str, told: int
+) -> None:
+    base = PROJECT | {"pkg/mod.py": f'"""Makes tables.\n\n{says}"""\n{TWO}'}
+    head = base | {"pkg/mod.py": base["pkg/mod.py"].replace(TWO, "def keep(): ...\n")}
+    assert len(compare(check, base, head).findings) == told
+
+
+@pytest.mark.parametrize(
     ("notes", "code"), [("`gone` is gone.\n", "announced"), ("More.\n", "object-removed")]
 )
 def test_what_the_release_notes_tell_is_announced(compare: Compare, notes: str, code: str) -> None:
