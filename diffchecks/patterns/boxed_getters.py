@@ -16,7 +16,7 @@ _MESSAGE = "Objects that stand for numbers, dates or amounts are compared by ide
 def find_boxed_getters(
     paths: Iterable[str], tree: Iterable[str], text_of: Callable[[str], str]
 ) -> Iterator[RawFinding]:
-    """Comparisons of what the same method of two objects returns.
+    """Comparisons of what methods of two objects of a class, or of one, return.
 
     Args:
         paths: the files to check.
@@ -34,7 +34,10 @@ def find_boxed_getters(
                 continue
             types = {*_types(text, found["left"]), *_types(text, found["right"])}
             files = [file for name in types for file in by_class.get(name, ())]
-            if len(types) == len(files) == 1 and _returns_object(text_of(files[0]), found[2]):
+            if len(types) == len(files) == 1 and all(
+                _returns_object(text_of(files[0]), method)
+                for method in {found["method"], found["other"]}
+            ):
                 line = text.count("\n", 0, found.start()) + 1
                 yield RawFinding("java-boxed-identity", path, line, f"{_MESSAGE}: {found[0]}")
 

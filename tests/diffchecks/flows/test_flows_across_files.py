@@ -63,3 +63,14 @@ def test_objects_of_another_class_are_not_compared_by_identity(
     files = {"src/Rooms.java": use, "src/Visit.java": of_class}
     reply = found(tmp_path, files, ["src/Rooms.java"])
     assert [one.line for one in reply if one.code == "java-boxed-identity"] == expected
+
+
+@pytest.mark.parametrize(("type_", "expected"), [("Long", [1]), ("long", [])])
+def test_parts_of_a_record_of_another_file_are_not_compared_by_identity(
+    tmp_path: Path, type_: str, expected: list[int]
+) -> None:
+    use = "class Rooms { boolean same(Move move) { return move.from() == move.to(); } }"
+    record = f"record Move({type_} from, Long to) {{ }}"
+    files = {"src/Rooms.java": use, "src/Move.java": record}
+    reply = found(tmp_path, files, ["src/Rooms.java"])
+    assert [one.line for one in reply if one.code == "java-boxed-identity"] == expected

@@ -170,3 +170,92 @@ def test_conditions_that_never_change_are_found_at_the_end_of_a_longer_one(
     reply = look(tmp_path, {name: text})
     assert not reply.gaps
     assert [finding.code.partition("-")[2] for finding in reply.findings] == ["always-same"]
+
+
+REACT = "const A = ({ text }) => <p dangerouslySetInnerHTML={{ __html: show(text) }} />;"
+LATER = REACT.replace("<p", "{ const b = show(text); return <p").replace("show(text) }}", "b }}")
+LAST = "for (auto it = all.begin(); it != all.end(); ++it)"
+DROP = "static void drop(node *n) { free(n); }"
+
+
+@pytest.mark.parametrize(
+    ("name", "quiet", "found"),
+    [
+        (
+            "a.jsx",
+            f"function show(a) {{ return purify(a); }} {REACT}",
+            f"function show(a) {{ if (a.b) return a; return purify(a); }} {REACT}",
+        ),
+        (
+            "a.jsx",
+            f"const show = (a) => DOMPurify.sanitize(marked(a)); {LATER} }};",
+            f"const show = (a) => marked(a); {LATER} }};",
+        ),
+        (
+            "a.js",
+            "const by = (a, b) => a.n > b.n ? 1 : -1; c.sort(by);",
+            "const by = (a, b) => a.n > b.n; c.sort(by);",
+        ),
+        (
+            "a.py",
+            "@dataclass\nclass A:\n    at: datetime = field(default_factory=datetime.now)",
+            "@dataclass\nclass A:\n    at: datetime = datetime.now()",
+        ),
+        (
+            "a.py",
+            "class A(Model):\n    at = DateTimeField(default=timezone.now)",
+            "class A(Model):\n    at = DateTimeField(default=timezone.now())",
+        ),
+        (
+            "a.go",
+            "package a\nfunc f() error {\n\tvar err error\n\tif b {\n\t\terr := g()\n\t\tif err == nil {\n\t\t\terr = h()\n\t\t}\n\t\tlog.Print(err)\n\t}\n\treturn err\n}",
+            "package a\nfunc f() error {\n\tvar err error\n\tif b {\n\t\terr := g()\n\t\tif err == nil {\n\t\t\terr = h()\n\t\t}\n\t}\n\treturn err\n}",
+        ),
+        (
+            "a.go",
+            "package a\ntype b struct { *sync.Mutex }\nfunc (c b) f() {}",
+            "package a\ntype b struct { sync.Mutex }\nfunc (c b) f() {}",
+        ),
+        (
+            "a.cpp",
+            f"void f() {{ {LAST} {{ if (*it == 0) {{ all.erase(it); break; }} }} }}",
+            f"void f() {{ {LAST} {{ if (*it == 0) {{ all.erase(it); }} }} }}",
+        ),
+        (
+            "a.c",
+            f"{DROP} void f(node *p) {{ while (p) {{ node *q = p->next; drop(p); p = q; }} }}",
+            f"{DROP} void f(node *p) {{ for (; p; p = p->next) drop(p); }}",
+        ),
+        (
+            "a.c",
+            "void f(node *p) { while (p) { free(p); p = malloc(sizeof(*p)); } }",
+            "void f(node *p) { while (p) { free(p); p = p->next; } }",
+        ),
+        (
+            "a.sh",
+            "f() {\n  local a\n  a=$(g)\n  [ $? -eq 0 ] || exit 1\n}",
+            "f() {\n  local a=$(g)\n  [ $? -eq 0 ] || exit 1\n}",
+        ),
+        ("a.sh", "A=$(g) || exit 1\nexport A", "export A=$(g) || exit 1"),
+        (
+            "a.java",
+            'class A { String a = "DES"; Object f(String b) { return Cipher.getInstance(b); } }',
+            'class A { Object f() { String b = "DES"; return Cipher.getInstance(b); } }',
+        ),
+        (
+            "a.php",
+            "<?php class A { const M = 'aes-128-gcm'; function f() { openssl_encrypt($a, self::M, $k); } }",
+            "<?php class A { const M = 'aes-128-ecb'; function f() { openssl_encrypt($a, self::M, $k); } }",
+        ),
+        (
+            "a.rs",
+            "fn f() { let mut a = Vec::with_capacity(4); g(&mut a); unsafe { a.set_len(4) }; }",
+            "fn f() { let mut a = Vec::with_capacity(4); unsafe { a.set_len(4) }; g(&mut a); }",
+        ),
+    ],
+)
+def test_a_defect_behind_a_name_or_function_is_found_and_its_twin_is_quiet(
+    tmp_path: Path, name: str, quiet: str, found: str
+) -> None:
+    assert look(tmp_path, {name: quiet}).findings == []
+    assert len(look(tmp_path, {name: found}).findings) == 1
