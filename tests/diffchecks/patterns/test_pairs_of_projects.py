@@ -236,6 +236,31 @@ DROP = "static void drop(node *n) { free(n); }"
             "f() {\n  local a\n  a=$(g)\n  [ $? -eq 0 ] || exit 1\n}",
             "f() {\n  local a=$(g)\n  [ $? -eq 0 ] || exit 1\n}",
         ),
+        (
+            "a.c",
+            "void f(node *p) { free(p); ok(make(&p)); } void g(node *p) { free(p); check(p = make()); }",
+            "void f(node *p) { free(p); show(p); }",
+        ),
+        (
+            "a.c",
+            "void f(node *p) { while (p) { node *q = p->next; node_free(p); p = q; } void node_free(node *node); }",
+            "void f(node *p) { while (p) { node_free(p); p = p->next; } } void g(node *node) { node_free(node); }",
+        ),
+        (
+            "a.java",
+            "class A { Stream<B> f() { try (Reader a = open()) { return a.lines().toList().stream(); } } }",
+            "class A { Stream<B> f() { try (Reader a = open()) { return a.lines(); } } }",
+        ),
+        (
+            "a.java",
+            'class A { static final String M = RSA + "/ECB/OAEPPadding"; Object f() { return Cipher.getInstance(M); } }',
+            'class A { static final String M = AES + "/ECB/PKCS5Padding"; Object f() { return Cipher.getInstance(M); } }',
+        ),
+        (
+            "a.php",
+            "<?php if ($token->type == $token) { f(); } if ($this->token == $b) { f(); }",
+            "<?php if ($user->token == $_GET['token']) { f(); }",
+        ),
         ("a.sh", "A=$(g) || exit 1\nexport A", "export A=$(g) || exit 1"),
         (
             "a.java",
