@@ -192,6 +192,16 @@ DROP = "static void drop(node *n) { free(n); }"
             f"const show = (a) => marked(a); {LATER} }};",
         ),
         (
+            "a.jsx",
+            f"class B {{ show(a) {{ return purify(a); }} render() {{ {REACT.replace('show(', 'this.show(')} }} }}",
+            f"class B {{ show(a) {{ return marked(a); }} render() {{ {REACT.replace('show(', 'this.show(')} }} }}",
+        ),
+        (
+            "a.jsx",
+            LATER.replace("b = show(text)", "[b, setB] = useState(''); setB(purify(text))") + " };",
+            LATER.replace("b = show(text)", "[b, setB] = useState(''); setB(marked(text))") + " };",
+        ),
+        (
             "a.js",
             "const by = (a, b) => a.n > b.n ? 1 : -1; c.sort(by);",
             "const by = (a, b) => a.n > b.n; c.sort(by);",
