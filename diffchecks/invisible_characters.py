@@ -12,6 +12,7 @@ from diffchecks.python.source_encoding import HiddenTextError, decode_python
 
 _PATTERNS = read_patterns("invisible")
 _UNREADABLE = 500  # characters; nobody reads what such a line of a minified file displays
+_NEAR, _MANY = 40, 50  # characters around one, and how many of them a finding compares
 _DECODED_FIRST = frozenset({".java", ".groovy", ".gradle", ".scala"})
 _LOOKALIKE = ("CYRILLIC", "GREEK", "ARMENIAN")
 
@@ -57,9 +58,13 @@ def _hidden(source: Source) -> Iterator[RawFinding]:
 
 def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFinding]:
     minified = len(line) >= _UNREADABLE and _PATTERNS["minified"].search(path)
-    if (found := _PATTERNS["bidi"].search(line)) and not minified:
-        what = f"{_shown(found)} reorders the displayed text"
-        yield RawFinding("bidi-control", path, number, what)
+    bidi = [] if minified else list(_PATTERNS["bidi"].finditer(line))
+    if bidi:
+        what = f"{_shown(bidi[0])} reorders the displayed text"
+        # A bundle is one line, of which another part may have changed.
+        near = [line[max(0, each.start() - _NEAR) : each.end() + _NEAR] for each in bidi[:_MANY]]
+        key = " ".join(near) if len(line) >= _UNREADABLE and len(bidi) <= _MANY else None
+        yield RawFinding("bidi-control", path, number, what, key=key)
     if found := _PATTERNS["tags"].search(line):
         what = "Tag characters hide text in this line"
         yield RawFinding("tag-characters", path, number, what)

@@ -39,6 +39,8 @@ _OF_OUTPUT = re.compile(
     rb"|=[ \t]*[\"'`][^\n]{0,200}(?:@generated|DO NOT EDIT)"
 )
 _KINDS = read_yaml("file_kinds.yaml")
+# No program: TypeScript refuses it.
+_TRANSLATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[^>]{0,100}>\s{0,9}<!DOCTYPE TS>")
 
 
 def _named(kind: str) -> re.Pattern[str]:
@@ -315,6 +317,8 @@ def classify(
     file = replace(file, size=new.size)
     if not is_text(file.path, new):
         return _as_binary(file, old, new)
+    if _TRANSLATION.match(new.target) and file.path.endswith(".ts"):
+        return replace(file, kind="media", skip="media: a translation of Qt")
     if _LFS_POINTER.fullmatch(new.target):
         gap = bool(file.new_blob and _SOURCE.search(file.path))
         media = PurePosixPath(file.path).suffix.lower() in _MEDIA

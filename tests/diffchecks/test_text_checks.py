@@ -7,8 +7,10 @@ import pytest
 
 from diffchecks import conflict_markers, invisible_characters, syntax_and_duplicates
 from diffchecks.api import api_breakage
-from diffchecks.check_io import CheckReply
+from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.doc_quality import markdown_links
+from diffchecks.new_findings import comparable, find_new
+from diffchecks.rules import Rule, shipped_rules
 from tests.diffchecks.check_kit import run_check
 
 BIDI, ZERO_WIDTH = "\u202e", "\u200b"
@@ -41,6 +43,22 @@ def test_characters_that_reorder_text_count_only_where_lines_are_read(tmp_path: 
         (tmp_path / name).write_text(text, "utf-8")
         job = {"root": str(tmp_path), "paths": [name]}
         assert codes(run_check(invisible_characters.run, job)) == found
+
+
+@pytest.mark.parametrize(("now", "told"), [("{}{};z()", 0), ("{}{};q('{}')", 1), ("q({}{})", 1)])
+def test_an_old_character_in_a_long_line_that_changed_elsewhere_is_old(
+    tmp_path: Path, now: str, told: int
+) -> None:
+    table, rest = f"t={{'{BIDI}':1,'a':2,'b':3,'c':4,'d':5,'e':6}};", "y();" * 200
+    rule = shipped_rules().find("invisible_characters", "bidi-control")
+    assert rule is not None
+
+    def found(text: str) -> list[tuple[Rule, RawFinding]]:
+        findings = look(invisible_characters, tmp_path, "a.js", text).findings
+        return [(rule, comparable(each, lambda _: [text], {})) for each in findings]
+
+    base, head = f"{rest}{table}{rest}", f"{rest}{now.format(table, rest, BIDI)}"
+    assert len(find_new(found(base), found(head), [])) == told
 
 
 @pytest.mark.parametrize(

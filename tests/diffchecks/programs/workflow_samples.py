@@ -17,6 +17,7 @@ _ENV = "      - run: make\n        env:\n          A: {}\n"
 _OWN = (
     "    if: {} == 'a[bot]' && github.event.pull_request.head.repo.full_name == github.repository\n"
 )
+_NOT_BOT = "        if: ${{ !(github.actor == 'a[bot]' && startsWith(github.ref, 'b')) }}\n"
 _HEAD = "        with:\n          ref: ${{ github.event.pull_request.head.sha }}\n"
 _CONTAINER = (
     "    container:\n      image: app:1\n      credentials:\n        username: me\n"
@@ -42,7 +43,7 @@ SAMPLES: dict[str, tuple[str, str, str]] = {
     "bot-conditions": (
         CI,
         _steps(_RUN, "pull_request_target", job="    if: github.actor == 'dependabot[bot]'\n"),
-        _steps(_RUN, "pull_request_target", job=_OWN.format("github.actor")),
+        _steps(_RUN + _NOT_BOT, "pull_request_target", job=_OWN.format("github.actor")),
     ),
     "insecure-commands": (
         CI,

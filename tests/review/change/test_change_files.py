@@ -340,6 +340,15 @@ async def test_a_pointer_of_git_lfs_is_a_gap_where_source_stood(review):
     assert (files["about.md"].kind, files["a.png"].kind) == ("text", "media")
 
 
+async def test_a_translation_of_qt_is_no_typescript(review):
+    text = '<?xml version="1.0"?>\n<!DOCTYPE TS>\n<TS version="2.1">{}</TS>\n'
+    files = await review(
+        {"a.ts": text.format(""), "b.ts": "f()\n"},
+        {"a.ts": text.format("<context/>"), "b.ts": f"f()\n{text}"},
+    )
+    assert [files[name].kind for name in ("a.ts", "b.ts")] == ["media", "text"]
+
+
 async def test_lock_files_keep_their_line_numbers(review):
     before = "".join(f"package-{n} 1.0 sha256:{n:064x}\n" for n in range(30_000))
     after = before.replace(" 1.0 ", " 2.0 ", 100)
