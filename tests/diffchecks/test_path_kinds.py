@@ -244,7 +244,14 @@ def test_product_and_public_modules_are_derived_from_the_path(
 
 
 def test_values_are_made_up_in_tests_samples_and_documents_but_not_in_workflows() -> None:
-    for path in ("tests/a.py", "examples/a.py", "docs/a.py", "README.md", ".env.example"):
+    for path in (
+        "tests/a.py",
+        "examples/a.py",
+        "docs/a.py",
+        "website/.vitepress/theme/a.py",
+        "README.md",
+        ".env.example",
+    ):
         assert is_illustrative(path)
     for path in ("pkg/a.py", ".github/workflows/test.yml", "setup.py", "go.sum", "web/Dockerfile"):
         assert not is_illustrative(path)
