@@ -242,10 +242,10 @@ def describe_size_limit(size: int, most: int) -> str:
     return f"{TOO_LARGE}{size / 1e6:.1f} MB, and files above {most / 1e6:.1f} MB are not read"
 
 
-def is_gone(file: ChangedFile) -> bool:
-    """Whether head has nothing of a file, and no check misses it, as a test or Python's names."""
+def is_settled(file: ChangedFile) -> bool:
+    """Whether head has nothing new of a file, and no check misses it: a test, Python's names."""
     missed = (is_test(file.path) and is_code(file.path)) or file.path.endswith((".py", ".pyi"))
-    return file.status == "deleted" and not missed
+    return (file.status == "deleted" or file.only_moved) and not missed
 
 
 def _what_it_hides(file: ChangedFile, new: ContentInfo) -> str:
@@ -324,13 +324,13 @@ def classify(
         media = PurePosixPath(file.path).suffix.lower() in _MEDIA
         return replace(file, kind="media" if media else "binary", skip=_WHYS["lfs"], gap=gap)
     if bomb := new.bomb or (old and old.bomb):
-        return replace(file, skip=bomb, gap=not is_gone(file))
+        return replace(file, skip=bomb, gap=not is_settled(file))
     by_policy = _by_policy(file, old, new, policy)
     if by_policy == _WHYS["newly_minified"] and file.new_blob:
         return replace(file, skip=by_policy, gap=True)
     if by_policy is None and new.size > BIG_FILE_BYTES:
         why = describe_size_limit(new.size, BIG_FILE_BYTES)
-        return replace(file, skip=why, gap=not is_gone(file))
+        return replace(file, skip=why, gap=not is_settled(file))
     return replace(file, kind="text", skip=by_policy, script=new.target.startswith(b"#!"))
 
 

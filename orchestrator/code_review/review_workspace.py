@@ -28,7 +28,7 @@ from diffchecks.skipped_files import (
     LOCK_FILE,
     VENDORED,
     describe_size_limit,
-    is_gone,
+    is_settled,
 )
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.change.contents import (
@@ -142,7 +142,7 @@ class ReviewWorkspace:
         """Whether a file is left out without a decision that it need not be examined."""
         if file.path in self.excluded:
             return False
-        return file.gap or (file.skip is None and self.is_too_large(file) and not is_gone(file))
+        return file.gap or (file.skip is None and self.is_too_large(file) and not is_settled(file))
 
     def is_too_large(self, file: ChangedFile) -> bool:
         """Whether a file is larger than the limit; a text for people may be."""

@@ -170,6 +170,15 @@ async def test_no_limit_of_size_concerns_a_deleted_file_but_where_a_check_misses
     assert (path in gaps(verdict)) == (status == "incomplete")
 
 
+async def test_no_limit_of_size_concerns_data_that_only_moved(tmp_path: Path) -> None:
+    files = {"old/zip.json": LONG, "app.py": "X = 1\n"}
+    moved = {"old/zip.json": None, "new/zip.json": LONG, "app.py": "X = 2\n"}
+    verdict = await review(change(tmp_path / "moved", files, moved))
+    assert verdict.status == "complete"
+    moved["new/zip.json"] = LONG.replace("1", "2", 1)
+    assert list(gaps(await review(change(tmp_path / "other", files, moved)))) == ["new/zip.json"]
+
+
 ASM = "/* a\n * b */\n# c\n.globl f\nf:  ret\n"
 DEFINE = "#define A(x) mov x, x; \\\n ret\n// c\nA(1)\n"
 OPEN = "f: mov a /* b\n/* c */\n ret\n/* d */\n"

@@ -10,7 +10,7 @@ from diffchecks.comment_lines import comments_of, same_code
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import is_illustrative
-from diffchecks.skipped_files import GENERATED, LOCK_FILE, MARKED, is_gone
+from diffchecks.skipped_files import GENERATED, LOCK_FILE, MARKED, is_settled
 from orchestrator.catalog.languages import LanguagesFile
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work, gaps, latest
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -177,7 +177,7 @@ def add_unread(
     explained = {entry.path for entry in skipped}
     files = [file for file in workspace.change.files if file.path not in workspace.excluded]
     owed = {file.path for file in files if not as_code and _needs_reading(file, languages)}
-    gone = {file.path for file in files if is_gone(file) and file.skip != LOCK_FILE}
+    gone = {file.path for file in files if is_settled(file) and file.skip != LOCK_FILE}
     hidden = {file.path: _hidden_source(file, languages) for file in files}
     found: list[Skipped] = []
     for entry in skipped:
