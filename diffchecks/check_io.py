@@ -282,7 +282,6 @@ def read_lines(root: str, path: str) -> list[str] | None:
         return None
 
 
-# Parsing a key takes quadratic time in its parts.
 _CARGO = re.compile(r"^\[(?:package|workspace)\b", re.MULTILINE)
 _RUST = re.compile(r"^[ \t]*rust-version[ \t]*=[ \t]*[\"']1\.(\d{1,4})", re.MULTILINE)
 _READS_TOML_1_1 = 94  # Rust 1.94
@@ -291,6 +290,7 @@ _TOML_TOKEN = re.compile(
     r"|[{}\n]|,(?=(?:\s|#[^\n]*\n)*+\})",
     re.DOTALL,
 )
+# Parsing a key takes quadratic time in its parts.
 _LONG_KEY = re.compile(r"""(?<!["'\w.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){200}""")
 
 

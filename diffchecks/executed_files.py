@@ -23,7 +23,7 @@ from diffchecks.script_languages import script_language
 _TABLE = "executed_files.yaml"
 _PATTERNS = read_patterns("executed_files")
 _SHELL_SUFFIXES = {"", *read_names("suffixes_with_commands")}
-MANY = 4  # names of shells
+_LISTED = 4  # names of shells in a line that only lists them
 _LOOKED_UP = 20  # variables with names of files; each is searched for in the whole program
 _MAX_LINE_LENGTH = 2000  # characters of a line; longer ones are minified code, whose names differ
 
@@ -123,7 +123,7 @@ def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str
 def _lists_shells(name: str, line: str) -> bool:
     """Whether a file is named like a shell, and a line only lists such names."""
     shells = read_names("names_of_shells")
-    return name in shells and len(shells.intersection(_PATTERNS["token"].findall(line))) >= MANY
+    return name in shells and len(shells.intersection(_PATTERNS["token"].findall(line))) >= _LISTED
 
 
 def _places(lines: list[str], tokens: Set[str]) -> dict[str, list[int]]:
