@@ -78,9 +78,18 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """``security``, ``qa``, ``docs`` or ``architecture``."""
         return self.id.split(".", 1)[0]
 
+    @property
+    def severities(self) -> set[Severity]:
+        """Those that its findings can have."""
+        return {self.severity, self.severity_from_request or self.severity}
+
     def severity_of(self, raw: RawFinding) -> Severity:
         """The severity of a finding."""
         return (raw.from_request and self.severity_from_request) or self.severity
+
+    def in_others_code(self, severity: Severity) -> bool:
+        """Whether a finding of a severity counts in a file that is vendored or generated."""
+        return severity in {"critical", "high"} or (severity == "medium" and self.is_malicious)
 
     def advice(self, code: str) -> str:
         """How to fix the findings of a code, in the code's language."""
@@ -169,10 +178,21 @@ class RuleTable:
         known = self.rules.get(rule)
         return known.fact if known else not rule.startswith(IMPORTED)
 
-    def codes(self, tool: str, category: str | None = None) -> frozenset[str]:
-        """The enabled codes of a tool, of all categories or of one."""
-        rules = self._by_tool.get(tool, {})
-        return frozenset(code for code, rule in rules.items() if category in {None, rule.category})
+    def codes(
+        self, tool: str, category: str | None = None, *, others_code: bool = False
+    ) -> frozenset[str]:
+        """The enabled codes of a tool, of all categories or of one.
+
+        Args:
+            others_code: only those that may count in a vendored or a generated file.
+        """
+        rules = self._by_tool.get(tool, {}).items()
+        return frozenset(
+            code
+            for code, rule in rules
+            if category in {None, rule.category}
+            and (not others_code or any(map(rule.in_others_code, rule.severities)))
+        )
 
     @cached_property
     def _by_tool(self) -> Mapping[str, Mapping[str, Rule]]:

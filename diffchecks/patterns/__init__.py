@@ -7,10 +7,10 @@ their schema. ast-grep's wheel contains the grammars; a file that its grammar ca
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import cache, cached_property, lru_cache, partial
+from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict, replace
 
@@ -204,10 +204,11 @@ def _found(program: Program | None, codes: frozenset[str]) -> Iterator[RawFindin
     if program is None:
         raise NotApplicable  # a name like a Makefile's, such as Makefile.PL
     source, language = program.source, program.language
-    patterns = [pattern for pattern in language.patterns if pattern.code in codes]
-    if language.prefilter:
-        patterns = [pattern for pattern in patterns if _may_match(pattern, source)]
-    if not patterns:
+    # A script from a known server is searched for as well: of which one it is shows later.
+    codes = codes | {code.replace("-foreign-", "-remote-") for code in codes}
+    wanted = [pattern for pattern in language.patterns if pattern.code in codes]
+    patterns = _likely(wanted, source)
+    if not (patterns if language.prefilter else wanted):
         raise NotApplicable
     yield from find_matches(patterns, program, codes)
     if "bash" in language.grammars[source.suffix]:
@@ -251,7 +252,7 @@ def _matches(
         reading, values = views[pattern.reads_comments]
         fits = pattern.grammars is None or reading.grammar in pattern.grammars
         without = pattern.file_without
-        if fits and _may_match(pattern, source) and not (without and without.search(reading.text)):
+        if fits and not (without and without.search(reading.text)):
             found = reading.root.find_all(dict(pattern.config))  # type: ignore[call-overload]
             names_fit = _name_conditions(pattern, reading.root) if found else lambda _: True
             for node in filter(names_fit, found):
@@ -263,15 +264,17 @@ def _matches(
 def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]:
     """Whether a match has the names that the pattern demands of it in this file."""
 
-    def texts(rule: Mapping[str, Any]) -> set[str]:
+    @cache
+    def texts(name: str, wanted: bool) -> set[str]:
+        rule = (pattern.only_names if wanted else pattern.except_names)[name]
         return {node.text() for node in root.find_all({"rule": dict(rule)})}  # type: ignore[call-overload]
 
     sides = (pattern.only_names, True), (pattern.except_names, False)
-    known = [(name, texts(rule), wanted) for rules, wanted in sides for name, rule in rules.items()]
+    asked = [(name, wanted) for names, wanted in sides for name in names]
 
     def fits(node: SgNode) -> bool:
-        given = [(node.get_match(name), names, wanted) for name, names, wanted in known]
-        return all(one is None or (one.text() in names) == wanted for one, names, wanted in given)
+        given = ((node.get_match(name), name, wanted) for name, wanted in asked)
+        return all(one is None or (one.text() in texts(*of)) == of[1] for one, *of in given)
 
     return fits
 
@@ -286,11 +289,17 @@ def is_read_by_grammar(source: Source) -> bool:
     return not unread_lines(read_program(source, as_it_stands))
 
 
-def _may_match(pattern: Pattern, source: Source) -> bool:
-    if pattern.words and not any(word in source.text for word in pattern.words):
-        return False  # building the tree costs more than searching for a word
-    path = without_package_names(source.path)
-    return bool(pattern.file.search(source.text)) and not pattern.not_in.search(path)
+def _likely(patterns: Iterable[Pattern], source: Source) -> list[Pattern]:
+    """Those that may match in a file by its words and its path, which cost less than its tree."""
+    path, text = without_package_names(source.path), source.text
+    holds = cache(text.__contains__)  # many patterns have the same words
+    return [
+        pattern
+        for pattern in patterns
+        if (not pattern.words or any(map(holds, pattern.words)))
+        and not pattern.not_in.search(path)
+        and pattern.file.search(text)
+    ]
 
 
 def _judged(

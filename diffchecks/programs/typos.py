@@ -29,7 +29,9 @@ class Typos(Linter):
         lines = data.decode("utf-8", "replace").split("\n")
         kept = _sentences(lines) if matches(path, _PROSE) else _comments(lines, path)
         text = "\n".join(
-            "" if len(s) > _MAX_LINE else _NOT_WORDS.sub(lambda found: " " * len(found[0]), s)
+            ""
+            if not s or len(s) > _MAX_LINE
+            else _NOT_WORDS.sub(lambda found: " " * len(found[0]), s)
             for s in kept
         )
         words = len(_PATTERNS["word"].findall(text))

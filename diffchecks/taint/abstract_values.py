@@ -224,19 +224,23 @@ def join(left: Value, right: Value) -> Value:
     if left is right:
         return left
     left, right = resolve(left), resolve(right)
-    same_value = left.known and right.known and same_const(left.const, right.const)
-    # A name that is None on one path is only used on the other.
-    if left.known and left.const is None and not right.known:
-        return right
-    if right.known and right.const is None and not left.known:
+    if left is right:
         return left
+    one, other = left.const, right.const
+    # A name that is None on one path is only used on the other.
+    if one is None and other is NOT_CONST:
+        return right
+    if other is None and one is NOT_CONST:
+        return left
+    same_value = one is not NOT_CONST and other is not NOT_CONST and same_const(one, other)
+    prefixes = ("", "") if same_value else (prefix_of(left), prefix_of(right))
     return Value(
-        left.const if same_value else NOT_CONST,
+        one if same_value else NOT_CONST,
         left.ref if left.ref == right.ref or not right.ref else ("" if left.ref else right.ref),
         merge_taints(left.taints, right.taints),
         left.locs if left.locs == right.locs else tuple({*left.locs, *right.locs})[:MAX_LOCS],
         left.target if left.target is right.target or right.target is None else right.target,
-        "" if same_value else commonprefix((prefix_of(left), prefix_of(right))),  # noqa: RUF071
+        commonprefix(prefixes) if all(prefixes) else "",  # noqa: RUF071
         left.marks & right.marks,
         None,
         () if same_value else _either_constant(left, right),

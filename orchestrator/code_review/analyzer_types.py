@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.declarations import Needs
@@ -54,6 +55,18 @@ class AnalyzerReport(Struct, frozen=True):
         """The report of a tool with a check's reply."""
         found, examined = tuple(reply.findings), frozenset(reply.examined)
         return cls(tool, version, found, examined, reply.gaps, facts=reply.facts)
+
+    def joined(self, other: AnalyzerReport) -> AnalyzerReport:
+        """The report on the files of both."""
+        facts = {name: [*self.facts.get(name, ()), *more] for name, more in other.facts.items()}
+        return replace(
+            self,
+            findings=(*self.findings, *other.findings),
+            examined=self.examined | other.examined,
+            gaps={**self.gaps, **other.gaps},
+            error=self.error or other.error,
+            facts={**self.facts, **facts},
+        )
 
 
 class Side(Struct, frozen=True):
@@ -108,7 +121,15 @@ class Analyzer(Protocol):
 
 
 class SideAnalyzer(Analyzer, Protocol):
-    """Analyzes each side on its own; comparing the two reports shows what is new."""
+    """Analyzes each side on its own; comparing the two reports shows what is new.
+
+    Attributes:
+        for_others_code: looks only for what counts in vendored and generated files; None: it does.
+        is_program: it starts a program, and asks none of our workers.
+    """
+
+    for_others_code: SideAnalyzer | None = None
+    is_program: bool = False
 
     @property
     def turn(self) -> AbstractAsyncContextManager[None]:

@@ -75,7 +75,8 @@ class ReviewWorkspace:
         root: a directory outside any repository, removed when the review ends.
         excluded: path → why, for files that the policy excludes.
         max_bytes: a larger file is not examined, which is a gap.
-        slots: limits the number of programs at a time.
+        slots: limits how many of our checks compare two sides at a time.
+        programs: limits how many programs analyze at a time; none waits for our longest checks.
         guidance: base's guidance for changes, for agents; none without a model.
     """
 
@@ -90,6 +91,7 @@ class ReviewWorkspace:
 
     def __post_init__(self) -> None:
         self._lock = anyio.Lock()  # one for both sides, which share files
+        self.programs = anyio.CapacityLimiter(max(1, int(self.slots.total_tokens) // 2))
         self._written: dict[SideName, dict[str, str | None]] = {name: {} for name in SIDES}
         self._listing: Path | None = None
         self.pattern_passes = PatternPasses()

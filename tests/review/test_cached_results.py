@@ -166,6 +166,37 @@ def test_a_whole_tree_is_traced_again_only_where_a_file_that_was_read_has_change
     assert found() == (True, [])
 
 
+def test_others_code_is_searched_for_severe_patterns_alone_under_a_key_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path, asked = "vendor/lib/a.js", list[tuple[int, list[str]]]()
+    text = (
+        "app.get('/x', (req, res) => { require('child_process').exec('ls ' + req.query.at); });\n"
+    )
+    text += "https.get(url, { rejectUnauthorized: false });\n"
+    call = WorkerPool.call
+
+    async def noted(self: WorkerPool, function: str, job: dict[str, Any], **given: Any) -> Any:
+        if function.endswith("patterns:run_for_all"):
+            asked.append((sum(map(len, job["codes"])), job["paths"]))
+        return await call(self, function, job, **given)
+
+    monkeypatch.setattr(WorkerPool, "call", noted)
+
+    def rules(base: Mapping[str, str], name: str) -> set[str]:
+        repo = change(tmp_path / name, base, {path: text, "app.js": "go();\n"})
+        verdict, uncached = reviewed(repo), reviewed(repo, no_cache=True)
+        assert verdict.digest == uncached.digest
+        return {finding.rule for finding in verdict.findings if finding.path == path}
+
+    severe = rules({path: "// a\n", "app.js": "\n"}, "vendored")
+    few = {number for number, paths in asked if path in paths}
+    own = rules({"app.js": "\n"}, "new")
+    assert max(few) < max(number for number, paths in asked if path in paths) / 2
+    assert set[str]() < severe < own
+
+
 def test_the_cache_key_contains_everything_that_the_result_depends_on(tmp_path: Path) -> None:
     other = tmp_path / "ruff"
     other.write_text("#!/bin/sh\n")

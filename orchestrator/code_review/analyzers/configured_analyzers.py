@@ -47,6 +47,7 @@ class ConfiguredAnalyzer(SideAnalyzer):
     """A program of base's configuration."""
 
     name = CONFIGURED_ANALYZERS
+    is_program = True
     needs: Needs = "tree"  # it may read every file
 
     def __init__(self, program_name: str, program: ConfiguredProgram, inputs: ToolInputs) -> None:
@@ -221,6 +222,8 @@ class LinterCheck(DeclaredCheck, SideAnalyzer):
         codes: the linter's codes that the rule table turns on; no other is reported.
         program: the linter, if not from the usual directories.
     """
+
+    is_program = True
 
     def __init__(
         self, check: Check, codes: Collection[str], program: Program | None = None

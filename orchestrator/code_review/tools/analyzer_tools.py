@@ -17,7 +17,6 @@ from diffchecks.file_patterns import TEMPLATE_DIRECTORY
 from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import may_be_broken
 from diffchecks.template_marks import describe_template
-from orchestrator.catalog.shared_literals import SEVERE
 from orchestrator.code_review.analyzer_types import (
     Analyzer,
     AnalyzerReport,
@@ -120,8 +119,7 @@ def _without_minor(
             return True
         if rule is None:
             return False
-        severity = rule.severity_of(raw)
-        return severity in SEVERE or (severity == "medium" and rule.is_malicious)
+        return rule.in_others_code(rule.severity_of(raw))
 
     return replace(
         report,
@@ -348,15 +346,17 @@ class SideTool(Analysis[SideAnalyzer]):
         introduced = NO_FINDINGS
         # Both sides in one slot: what has begun, perhaps first because it takes longest, does not
         # wait again behind all others. What waits for its turn takes none.
-        async with analyzer.turn, workspace.slots:
-            head = await self._report(analyzer, head_side, written)
-            head = _without_minor(workspace, head, scope.searched_only)
+        async with analyzer.turn, workspace.programs if analyzer.is_program else workspace.slots:
+            others = scope.searched_only
+            head = await self._report(analyzer, head_side, written, others)
+            head = _without_minor(workspace, head, others)
             base = AnalyzerReport(head.tool, head.version)
             files = await files_to_compare(workspace, head, head_side, scope.files)
             base_paths = [file.old_path or file.path for file in files if file.in_base]
             base_side, _ = await workspace.side("base", base_paths)
             if files:
-                base = await self._report(analyzer, base_side, base_paths)
+                others = {file.old_path or file.path for file in files if file.path in others}
+                base = await self._report(analyzer, base_side, base_paths, others)
         # Where base could not be read there is nothing to compare with: only added lines count.
         unread = {f.path: why for f in scope.files if (why := base.gaps.get(f.old_path or f.path))}
         if head.findings:
@@ -404,13 +404,20 @@ class SideTool(Analysis[SideAnalyzer]):
         return gaps, known
 
     async def _report(
-        self, analyzer: SideAnalyzer, side: Side, paths: Sequence[str]
+        self, analyzer: SideAnalyzer, side: Side, paths: Sequence[str], others: Collection[str]
     ) -> AnalyzerReport:
+        """Its report on a side; ``others``: the vendored and the generated ones of the paths."""
+        narrow = analyzer.for_others_code
+        wanted = [path for path in paths if analyzer.wants(path)]
+        apart = [path for path in wanted if narrow and path in others]
+        own = [path for path in wanted if not narrow or path not in others]
         try:
-            wanted = [path for path in paths if analyzer.wants(path)]
-            return await run_cached(analyzer, self.cache, side, wanted)
+            report = await run_cached(analyzer, self.cache, side, own)
+            if narrow and apart:
+                report = report.joined(await run_cached(narrow, self.cache, side, apart))
         except SandboxError as error:
             return AnalyzerReport(analyzer.name, "", error=str(error))
+        return report
 
 
 def lies_among_templates(path: str) -> bool:

@@ -205,17 +205,28 @@ def make_side_analyzers(check: Check, inputs: ToolInputs) -> Sequence[SideAnalyz
 
 def make_side_check(check: Check, inputs: ToolInputs) -> SideCheck:
     """A check of one side, with the data and the rules of the repository."""
-    make, options, depends = SideCheck, dict[str, object](), ""
+    options, depends = dict[str, object](), ""
     if check.data:
         options["data"] = list(inputs.data[check.data])
         depends = contents_digest((*inputs.data[check.data],))
-    if check.job is PatternsJob:
-        checks = map(ANALYZERS.__getitem__, PATTERN_CHECKS)
-        codes = [sorted(inputs.codes(one.reporter, one.rules_topic)) for one in checks]
-        make, options["codes"], depends = PatternsCheck, codes, f"{codes} {depends}"
     if check.data == "patterns":
         check = with_own_languages(check, inputs.data["patterns"])
-    return make(check, inputs.pool, inputs.workspace, options=options, depends=depends)
+    place = check, inputs.pool, inputs.workspace
+    if check.job is not PatternsJob:
+        return SideCheck(*place, options=options, depends=depends)
+
+    def search(*, others_code: bool) -> PatternsCheck:
+        tables = [
+            (one.reporter, one.rules_topic) for one in map(ANALYZERS.__getitem__, PATTERN_CHECKS)
+        ]
+        codes = [sorted(inputs.codes(*table, others_code=others_code)) for table in tables]
+        return PatternsCheck(
+            *place, options={**options, "codes": codes}, depends=f"{codes} {depends}"
+        )
+
+    made = search(others_code=False)
+    made.for_others_code = search(others_code=True)
+    return made
 
 
 def make_comparison(check: Check, inputs: ToolInputs) -> ComparisonCheck:

@@ -72,6 +72,8 @@ class ToolInputs(Struct, frozen=True):
     checkout: Path | None = None
     fix_history: FixHistory = field(default_factory=FixHistory)
 
-    def codes(self, analyzer: str, category: str | None = None) -> frozenset[str]:
-        """The codes of an analyzer that the rule table turns on."""
-        return self.workspace.rules.codes(analyzer, category)
+    def codes(
+        self, analyzer: str, category: str | None = None, *, others_code: bool = False
+    ) -> frozenset[str]:
+        """The codes of an analyzer that the rule table turns on, as ``RuleTable.codes``."""
+        return self.workspace.rules.codes(analyzer, category, others_code=others_code)
