@@ -34,6 +34,7 @@ UNDECLARED_CODE = "undeclared"  # if nothing shows it, and the project is a prog
 ANNOUNCED_CODE = "announced"  # by the notes on releases, in the same change
 GRAVE_CODES = frozenset(
     [
+        "module-removed",
         "object-removed",
         "object-kind",
         "parameter-removed",
@@ -98,9 +99,7 @@ def _compare(
     broken = find_changes(before, after, head_tree) if after.first_line else []
     broken = [_as_promised(change, before, base_tree, offered) for change in broken]
     broken = [
-        replace(change, code=ANNOUNCED_CODE)
-        if change.code in GRAVE_CODES and head_tree.announces(change.symbol, base_tree)
-        else change
+        replace(change, code=_unless_announced(change.code, change.symbol, base_tree, head_tree))
         for change in broken
     ]
     found = [*_removed(broken, before, after), *_others(broken, before, after)]
@@ -118,6 +117,10 @@ def _base(pair: ChangedModule, tree: SourceTree) -> ParsedModule | None:
         return None
     says = ast.get_docstring(base.tree, clean=False) or ""
     return None if vocabulary("run_alone").search(says) else base
+
+
+def _unless_announced(code: str, name: str, base: SourceTree, head: SourceTree) -> str:
+    return ANNOUNCED_CODE if code in GRAVE_CODES and head.announces(name, base) else code
 
 
 def _as_promised(
@@ -190,8 +193,7 @@ def _module_removed(
     message, line = f"The public module {dotted} was removed", max(base.first_line, 1)
     declared = base.path == package or base_tree.exposed(base.path) or base_tree.promises(base.path)
     code = "module-removed" if declared else UNDECLARED_CODE
-    if declared and head_tree.announces(dotted, base_tree):
-        code = ANNOUNCED_CODE
+    code = _unless_announced(code, dotted, base_tree, head_tree)
     yield RawFinding(code, base.path, line, message, key=dotted, confidence=DECLARED, in_base=True)
 
 

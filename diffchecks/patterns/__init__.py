@@ -7,7 +7,7 @@ their schema. ast-grep's wheel contains the grammars; a file that its grammar ca
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
@@ -98,7 +98,11 @@ def run_for_all(job: SharedPatternsJob) -> list[CheckReply]:
     """Search for the patterns of several checks; each file is read once. One reply for each."""
     # What is kept is of one file: syntax trees take much memory.
     opened = lru_cache(maxsize=1)(partial(_open, files=tuple(job.data)))
-    looks = [partial(_look, opened=opened, codes=frozenset(codes)) for codes in job.codes]
+    # Of which server a script is shows only once it is found.
+    wanted = [
+        {*codes, *(each.replace("-foreign-", "-remote-") for each in codes)} for codes in job.codes
+    ]
+    looks = [partial(_look, opened=opened, codes=frozenset(codes)) for codes in wanted]
     return check_files_for_all(job, looks)
 
 
@@ -204,8 +208,6 @@ def _found(program: Program | None, codes: frozenset[str]) -> Iterator[RawFindin
     if program is None:
         raise NotApplicable  # a name like a Makefile's, such as Makefile.PL
     source, language = program.source, program.language
-    # A script from a known server is searched for as well: of which one it is shows later.
-    codes = codes | {code.replace("-foreign-", "-remote-") for code in codes}
     wanted = [pattern for pattern in language.patterns if pattern.code in codes]
     patterns = _likely(wanted, source)
     if not (patterns if language.prefilter else wanted):
@@ -218,7 +220,7 @@ def _found(program: Program | None, codes: frozenset[str]) -> Iterator[RawFindin
 
 
 def find_matches(
-    patterns: Iterable[Pattern], program: Program, codes: Collection[str] = ()
+    patterns: Iterable[Pattern], program: Program, codes: frozenset[str] = frozenset()
 ) -> Iterator[RawFinding]:
     """Find matches of its language's patterns in a program, and flows of the wanted codes.
 
@@ -252,6 +254,7 @@ def _matches(
         reading, values = views[pattern.reads_comments]
         fits = pattern.grammars is None or reading.grammar in pattern.grammars
         without = pattern.file_without
+        fits &= values.has_request or not pattern.asks_for_request
         if fits and not (without and without.search(reading.text)):
             found = reading.root.find_all(dict(pattern.config))  # type: ignore[call-overload]
             names_fit = _name_conditions(pattern, reading.root) if found else lambda _: True
@@ -299,6 +302,7 @@ def _likely(patterns: Iterable[Pattern], source: Source) -> list[Pattern]:
         if (not pattern.words or any(map(holds, pattern.words)))
         and not pattern.not_in.search(path)
         and pattern.file.search(text)
+        and (pattern.near is None or pattern.near.search(text))
     ]
 
 

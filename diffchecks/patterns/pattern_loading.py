@@ -124,6 +124,11 @@ class Pattern(Struct, frozen=True):
     bad: str
     good: str
 
+    @property
+    def asks_for_request(self) -> bool:
+        """Whether there is no match in a file that mentions no request."""
+        return any(condition.kinds == ("request",) for condition in self.where.values())
+
 
 class PatternFile(Struct, frozen=True):
     """One file; the module's docstring describes the fields."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,11 @@ class ValueOrigins:
         self._root, self._language, self._grammar = root, language, grammar
         self._bound: dict[tuple[SgNode, str], list[SgNode]] | None = None
         self._parameters = {kind for kind, name in language.bindings.items() if name is None}
+
+    @cached_property
+    def has_request(self) -> bool:
+        """Whether the file mentions something that comes with a request."""
+        return self._language.request.search(self._root.text()) is not None
 
     def holds(self, condition: Condition, node: SgNode) -> SgNode | None:
         """A part of the value for which a condition holds; None: none."""
