@@ -234,8 +234,8 @@ def _pattern(data: Mapping[str, Any]) -> Pattern:
         unless_near=re.compile(read_yaml(DEFAULTS)["shared"].get(unless, unless), re.IGNORECASE),
         file=re.compile(data.get("file", "")),
         file_without=re.compile(data["file_without"]) if "file_without" in data else None,
-        only_names=data.get("only_names", {}),
-        except_names=data.get("except_names", {}),
+        only_names=_simplify(data.get("only_names", {})),
+        except_names=_simplify(data.get("except_names", {})),
         reads_comments=bool(re.search(r"'kind': '\w*comment'", str(data["rule"]))),
         bad=data["example"]["bad"],
         good=data["example"]["good"],
@@ -270,8 +270,9 @@ def _with_simple_words(expression: str) -> str:
 
 
 def _simplified(found: re.Match[str]) -> str:
-    """A ``\\w``, or a class with one. Ignoring case would make a large table of it again."""
+    """A ``\\w``, ``\\W`` or a class with ``\\w``. Ignoring case would make a large table again."""
     text = found[0] if found[0].startswith("[") else f"[{found[0]}]"
+    text = r"[^\w]" if text == r"[\W]" else text
     class_ = _ESCAPE.sub(lambda each: _WORD_CHARACTERS if each[0] == r"\w" else each[0], text)
     return found[0] if class_ == text else f"(?-i:{class_})"
 
