@@ -276,8 +276,10 @@ def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]
     asked = [(name, wanted) for names, wanted in sides for name in names]
 
     def fits(node: SgNode) -> bool:
-        given = ((node.get_match(name), name, wanted) for name, wanted in asked)
-        return all(one is None or (one.text() in texts(*of)) == of[1] for one, *of in given)
+        return all(
+            (one := node.get_match(name)) is None or (one.text() in texts(name, wanted)) == wanted
+            for name, wanted in asked
+        )
 
     return fits
 

@@ -32,12 +32,12 @@ def _constant(frame: Activation, node: ast.Constant) -> Value:
 
 
 def _attribute(frame: Activation, node: ast.Attribute) -> Value:
-    return attribute_access.get_attribute(frame, evaluate(frame, node.value), node.attr, node)
+    return attribute_access.get_attribute(frame, frame.evaluate(node.value), node.attr, node)
 
 
 def _member(frame: Activation, node: Member) -> Value:
     """``value.attr`` in a template; functions are called, as in Django."""
-    base = evaluate(frame, node.value)
+    base = frame.evaluate(node.value)
     value = attribute_access.get_member(frame, base, node.attr, node)
     of_container = value.ref and any(obj.kind in {"dict", "list"} for obj in frame.state.of(base))
     if of_container or isinstance(value.target, Bound | Function):
@@ -46,14 +46,14 @@ def _member(frame: Activation, node: Member) -> Value:
 
 
 def _subscript(frame: Activation, node: ast.Subscript) -> Value:
-    base = evaluate(frame, node.value)
+    base = frame.evaluate(node.value)
     if isinstance(node.slice, ast.Slice):
         low, high, step = (
-            Value(None) if bound is None else evaluate(frame, bound)
+            Value(None) if bound is None else frame.evaluate(bound)
             for bound in (node.slice.lower, node.slice.upper, node.slice.step)
         )
         return containers.slice_value(frame, base, (low, high, step), node)
-    key = evaluate(frame, node.slice)
+    key = frame.evaluate(node.slice)
     if base.ref.startswith("builtins."):
         ref = f"{base.ref}[name]"
         sink_checks.check_call(frame, EvaluatedCall(node, Value(ref=ref), None, [key], {}), ref)
@@ -61,7 +61,7 @@ def _subscript(frame: Activation, node: ast.Subscript) -> Value:
 
 
 def _binary(frame: Activation, node: ast.BinOp) -> Value:
-    left, right = evaluate(frame, node.left), evaluate(frame, node.right)
+    left, right = frame.evaluate(node.left), frame.evaluate(node.right)
     return operate(frame, type(node.op), left, right, node)
 
 
@@ -95,7 +95,7 @@ def _joined_lists(frame: Activation, left: Value, right: Value, node: ast.AST) -
 
 
 def _unary(frame: Activation, node: ast.UnaryOp) -> Value:
-    operand = evaluate(frame, node.operand)
+    operand = frame.evaluate(node.operand)
     const = strings.fold_unary(type(node.op), operand.const) if operand.known else NOT_CONST
     if isinstance(node.op, ast.Not):
         return Value(const, implies=branch_conditions.negate(operand))
@@ -103,17 +103,17 @@ def _unary(frame: Activation, node: ast.UnaryOp) -> Value:
 
 
 def _conditional(frame: Activation, node: ast.IfExp) -> Value:
-    test = evaluate(frame, node.test)
+    test = frame.evaluate(node.test)
     truth = strings.fold_truth(test.const)
     if truth is not None:
-        return evaluate(frame, node.body if truth else node.orelse)
+        return frame.evaluate(node.body if truth else node.orelse)
     before = frame.state
     results: list[Value] = []
     states = []
     for branch, outcome in ((node.body, True), (node.orelse, False)):
         frame.state = before.copy()
         frame.state.learn(branch_conditions.facts_when(test, truth=outcome))
-        value = evaluate(frame, branch)  # which may replace the state
+        value = frame.evaluate(branch)  # which may replace the state
         results.append(frame.state.settle(value))
         states.append(frame.state)
     frame.state = join_states(states, frame.run.heap)
@@ -125,7 +125,7 @@ def _sequence(frame: Activation, node: ast.List | ast.Tuple | ast.Set) -> Value:
     exact = True
     for element in node.elts:
         if isinstance(element, ast.Starred):
-            inner = evaluate(frame, element.value)
+            inner = frame.evaluate(element.value)
             listed = frame.state.listed(inner)
             if listed is not None:
                 values.extend(listed)
@@ -133,7 +133,7 @@ def _sequence(frame: Activation, node: ast.List | ast.Tuple | ast.Set) -> Value:
                 exact = False
                 values.append(containers.element(frame, inner, element))
         else:
-            values.append(evaluate(frame, element))
+            values.append(frame.evaluate(element))
     result = containers.make_list(frame, node, values)
     if not exact or isinstance(node, ast.Set):
         obj = frame.state.of(result)[0]
@@ -150,14 +150,14 @@ def _sequence(frame: Activation, node: ast.List | ast.Tuple | ast.Set) -> Value:
 def _dict(frame: Activation, node: ast.Dict) -> Value:
     obj = HeapObject("dict")
     for key_node, value_node in zip(node.keys, node.values, strict=True):
-        value = evaluate(frame, value_node)
+        value = frame.evaluate(value_node)
         if key_node is None:
             for other in frame.state.of(value):
                 obj = obj.merge(other)
             if value.taints:
                 obj = obj.add(Value(taints=value.taints))
             continue
-        name = evaluate(frame, key_node)
+        name = frame.evaluate(key_node)
         if name.known:
             obj = obj.put(name.const, value)
         else:
@@ -168,15 +168,15 @@ def _dict(frame: Activation, node: ast.Dict) -> Value:
 def _comprehension(frame: Activation, node: Any) -> Value:
     before = frame.state.copy()
     for generator in node.generators:
-        source = evaluate(frame, generator.iter)
+        source = frame.evaluate(generator.iter)
         frame.run.assign(frame, generator.target, containers.element(frame, source, generator.iter))
         for condition in generator.ifs:
-            frame.state.learn(branch_conditions.facts_when(evaluate(frame, condition), truth=True))
+            frame.state.learn(branch_conditions.facts_when(frame.evaluate(condition), truth=True))
     if isinstance(node, ast.DictComp):
-        evaluate(frame, node.key)
-        result = evaluate(frame, node.value)
+        frame.evaluate(node.key)
+        result = frame.evaluate(node.value)
     else:
-        result = evaluate(frame, node.elt)
+        result = frame.evaluate(node.elt)
     result = frame.state.settle(result)
     objects = frame.state.objects
     frame.state = before
@@ -192,14 +192,14 @@ def _lambda(frame: Activation, node: ast.Lambda) -> Value:
 
 
 def _walrus(frame: Activation, node: ast.NamedExpr) -> Value:
-    value = evaluate(frame, node.value)
+    value = frame.evaluate(node.value)
     frame.run.assign(frame, node.target, value)
     return value
 
 
 def _yield(frame: Activation, node: ast.Yield | ast.YieldFrom) -> Value:
     if node.value is not None:
-        value = evaluate(frame, node.value)
+        value = frame.evaluate(node.value)
         if isinstance(node, ast.YieldFrom):
             value = containers.element(frame, value, node)
         frame.yields.append(value)
@@ -207,7 +207,7 @@ def _yield(frame: Activation, node: ast.Yield | ast.YieldFrom) -> Value:
 
 
 def _starred(frame: Activation, node: ast.Starred) -> Value:
-    value = evaluate(frame, node.value)
+    value = frame.evaluate(node.value)
     return Value(taints=collect_taints(value, frame.state))
 
 
@@ -221,5 +221,5 @@ _HANDLERS: Final[dict[type[ast.expr], Callable[[Activation, Any], Value]]] = by_
     ast.NamedExpr: _walrus, ast.Yield: _yield, ast.YieldFrom: _yield,
     ast.Starred: _starred, ast.Call: calls.evaluate_call, Member: _member,
     ast.Name: lambda frame, node: frame.lookup(node.id),
-    ast.Await: lambda frame, node: evaluate(frame, node.value),
+    ast.Await: lambda frame, node: frame.evaluate(node.value),
 })  # fmt: skip
