@@ -106,7 +106,7 @@ def find_lost_settings(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
             and _owner_stays(file, number)
         }
         for number in list(lost.values())[:1]:
-            where = file.path, file.place(number), f"This is no longer set: {', '.join(lost)}"
+            where = file.path, file.place(number), f"This protection is gone: {', '.join(lost)}"
             yield RawFinding(
                 "hardening-removed", *where, removed_path=file.path, removed_line=number
             )

@@ -109,7 +109,7 @@ def test_the_gravest_of_several_lines_is_the_place(compare: Compare) -> None:
     now = "FROM a:1\nRUN b\nCMD run\n"
     (found,) = compare(check, {"Dockerfile": was}, {"Dockerfile": now}).findings
     assert (found.line, found.removed_line) == (3, 3)
-    assert found.message == "This is no longer set: USER, @sha256:"
+    assert found.message == "This protection is gone: USER, @sha256:"
 
 
 def test_a_line_that_moves_to_another_file(codes: Codes) -> None:
