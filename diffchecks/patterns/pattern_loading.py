@@ -96,8 +96,8 @@ class Pattern(Struct, frozen=True):
         not_in: matches in the paths of files to which it does not apply.
         grammars: those to which it applies; None: all.
         near: must match within three lines of the match, if given.
-        unless_near: must not match in them, nor does what comments say count; or a name of
-            ``shared`` in the defaults.
+        unless_near: must not match in them, nor does what comments say count. This, and each
+            expression of a rule, may be a name of ``shared`` in the defaults.
         file: must match in the text of the file.
         file_without: must not match in it; unlike ``file``, what comments say does not count.
         only_names, except_names: variable of the rule -> rule for the nodes of the file whose
@@ -221,7 +221,6 @@ def build_patterns(data: Mapping[str, Any]) -> tuple[Pattern, ...]:
 
 
 def _pattern(data: Mapping[str, Any]) -> Pattern:
-    unless = data.get("unless_near", NOTHING)
     return Pattern(
         code=data["code"],
         config=search_config(data),
@@ -231,7 +230,7 @@ def _pattern(data: Mapping[str, Any]) -> Pattern:
         not_in=re.compile(data.get("not_in", NOTHING)),
         grammars=frozenset(data["grammars"]) if "grammars" in data else None,
         near=re.compile(data["near"], re.IGNORECASE) if "near" in data else None,
-        unless_near=re.compile(read_yaml(DEFAULTS)["shared"].get(unless, unless), re.IGNORECASE),
+        unless_near=re.compile(_shared(data.get("unless_near", NOTHING)), re.IGNORECASE),
         file=re.compile(data.get("file", "")),
         file_without=re.compile(data["file_without"]) if "file_without" in data else None,
         only_names=_simplify(data.get("only_names", {})),
@@ -254,12 +253,17 @@ def search_config(data: Mapping[str, Any]) -> Mapping[str, Any]:
 def _simplify(given: Any) -> Any:
     if isinstance(given, Mapping):
         return {
-            key: _with_simple_words(value)
+            key: _with_simple_words(_shared(value))
             if key == "regex" and isinstance(value, str)
             else _simplify(value)
             for key, value in given.items()
         }
     return [_simplify(each) for each in given] if isinstance(given, list) else given
+
+
+def _shared(expression: str) -> str:
+    """The expression that ``shared`` of the defaults has under this name, or else itself."""
+    return str(read_yaml(DEFAULTS)["shared"].get(expression, expression))
 
 
 def _with_simple_words(expression: str) -> str:

@@ -365,6 +365,35 @@ def test_everyday_change_has_no_finding(tmp_path: Path, what: str) -> None:
     assert found(tmp_path, *QUIET[what]) == []
 
 
+# A connection that is not verified where a condition holds.
+ALLOWED = {
+    "a.go": "package a\n\nfunc f(o O) {\n\tif COND {\n\t\tuse(&tls.Config{InsecureSkipVerify: true})\n\t}\n}\n",
+    "a.ts": "function f(o: O) {\n  if (COND) {\n    use({ rejectUnauthorized: false });\n  }\n}\n",
+    "a.java": "class A { void f(O o) { if (COND) { use(NoopHostnameVerifier.INSTANCE); } } }\n",
+    "a.kt": "fun f(o: O) {\n  if (COND) {\n    c.hostnameVerifier { _, _ -> true }\n  }\n}\n",
+    "a.cs": "class A { void F(O o) { if (COND) { h.ServerCertificateCustomValidationCallback = (a, b, c, d) => true; } } }\n",
+    "a.rb": "def f(o)\n  http.verify_mode = OpenSSL::SSL::VERIFY_NONE if COND\nend\n",
+    "a.rs": "fn f(o: O) {\n  if COND {\n    b.danger_accept_invalid_certs(true);\n  }\n}\n",
+    "a.c": "void f(O o, CURL *c) { if (COND) curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, 0L); }\n",
+    "a.swift": "func f(o: O) {\n  if COND {\n    use(DisabledTrustEvaluator())\n  }\n}\n",
+    "a.dart": "void f(O o, HttpClient c) {\n  if (COND) {\n    c.badCertificateCallback = (a, b, d) => true;\n  }\n}\n",
+    "a.scala": "object A { def f(o: O) = { if (COND) use(NoopHostnameVerifier.INSTANCE) } }\n",
+    "a.php": "<?php\nfunction f($o, $c) {\n  if ($COND) {\n    curl_setopt($c, CURLOPT_SSL_VERIFYPEER, false);\n  }\n}\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ALLOWED)
+def test_unverified_connection_is_quiet_only_where_a_setting_allows_it(
+    tmp_path: Path, path: str
+) -> None:
+    for name, told in (("o.verbose", True), ("o.allowInsecure", False), ("!o.insecure", True)):
+        condition = name.replace(".", "->") if path.endswith("php") else name
+        text = ALLOWED[path].replace("$COND", "COND" if name[0] == "!" else "$COND")
+        text = text.replace("COND", condition.replace("!", "!$") if "php" in path else condition)
+        (place := tmp_path / name).mkdir()
+        assert ("security.tls-unverified" in found(place, {}, {path: text})) is told, text
+
+
 VIEW = "@login_required\ndef f(request):\n    g(request)\n"
 ROUTE = "r.get('/x', requireAuth, f);\nfunction f(req, res) {\n  res.json(g());\n}\n"
 FOR_ALL = "app.use(requireLogin);\napp.get('/x', (req, res) => {\n  res.json(g());\n});\n"

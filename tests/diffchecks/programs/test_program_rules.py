@@ -93,3 +93,19 @@ def test_good_samples_have_no_finding(reported_codes: ReportedCodes, tool: str) 
 @pytest.mark.parametrize("tool", ANALYZERS)
 def test_samples_and_codes_of_the_rule_table_are_the_same(rules: RuleTable, tool: str) -> None:
     assert rules.codes(tool) == set(SAMPLES[tool])
+
+
+def test_only_the_line_that_gives_all_permissions_is_cited(
+    rules: RuleTable, tmp_path: Path
+) -> None:
+    path = ".github/workflows/ci.yml"
+    job = "  {}:\n    runs-on: ubuntu-latest\n{}    steps:\n      - run: make\n"
+    text = (
+        "on: push\njobs:\n" + job.format("a", "") + job.format("b", "    permissions: write-all\n")
+    )
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(text)
+    analyzer = MAKES["zizmor"](rules.codes("zizmor"))
+    report = anyio.run(analyzer.run, Side("head", tmp_path), [path])
+    line = text.split("\n").index("    permissions: write-all") + 1
+    assert [(one.code, one.line) for one in report.findings] == [("excessive-permissions", line)]
