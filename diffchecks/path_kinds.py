@@ -101,6 +101,12 @@ def vendored_directory(path: str) -> str | None:
     return path[: found.end()] if found else None
 
 
+def build_directory(path: str) -> str | None:
+    """The outermost directory above a path that is named like one for what a build makes."""
+    found = vocabulary("build_directory").search(path)
+    return path[: found.end()] if found else None
+
+
 @lru_cache(maxsize=1 << 16)
 def without_package_names(path: str) -> str:
     """The path, with dashes for parts of a package's name that only sound like tests or samples."""

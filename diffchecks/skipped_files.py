@@ -19,7 +19,7 @@ from diffchecks import name_some, shorten
 from diffchecks.data_files import read_map, read_names, read_yaml
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile
-from diffchecks.path_kinds import is_code, is_test, path_kinds, vendored_directory
+from diffchecks.path_kinds import build_directory, is_code, is_test, path_kinds, vendored_directory
 
 BIG_FILE_BYTES = 5 << 20  # bytes; git neither diffs a larger file nor holds it whole
 
@@ -32,6 +32,12 @@ MARKED = GENERATED + _WHYS["marked"]
 LINK, SUBMODULE = "120000", "160000"
 
 _HEADER_LINES = 10
+# The build of a library names it, its version and its license in a comment.
+_LIBRARY = re.compile(
+    rb"\s{0,9}/\*[!*](?=(?:(?!\*/)[\s\S]){0,400}\bv?\d+\.\d+\.\d)"
+    rb"(?=(?:(?!\*/)[\s\S]){0,400}(?:\(c\)|copyright|licen[sc]e))",
+    re.IGNORECASE,
+)
 _GENERATED = re.compile(rb"@generated\b|\bDO NOT EDIT\b")
 # Such a header is of what the file makes.
 _OF_OUTPUT = re.compile(
@@ -85,6 +91,7 @@ class ContentInfo(Struct, frozen=True):
         binary: why it is no text, else None.
         stray: it would be text, if a NUL in 1,000 bytes or fewer did not make it binary.
         generated: its first lines say so.
+        library: they name a library, its version and its license, as those of a build do.
         long_lines: it has a line of 500 bytes or more, as minified code does.
         packed: its lines have over 1,000 bytes on average, so that nobody wrote them.
         bomb: why no parser may have it, else empty.
@@ -97,6 +104,7 @@ class ContentInfo(Struct, frozen=True):
     binary: str | None = None
     stray: bool = False
     generated: bool = False
+    library: bool = False
     long_lines: bool = False
     packed: bool = False
     bomb: str = ""
@@ -155,6 +163,7 @@ def inspect_content(data: bytes) -> ContentInfo:
         binary=binary,
         stray=stray,
         generated=bool(_GENERATED.search(head) and not _OF_OUTPUT.search(head)),
+        library=_LIBRARY.match(head) is not None,
         long_lines=_LONG_LINE.search(data) is not None,
         packed=len(data) > PACKED * lines,
         bomb=_bomb(data),
@@ -232,6 +241,8 @@ def _by_policy(
     if "lock_files" in path_kinds(file.path):
         return LOCK_FILE
     directory = vendored_directory(file.path)
+    if new.library:
+        directory = directory or build_directory(file.path)
     if directory in policy.directories:
         return f"{VENDORED}{shorten(directory or '', 80)}/ existed in base as well"
     return _generated(file, old, new, policy)
@@ -267,7 +278,9 @@ def is_text(path: str, content: ContentInfo) -> bool:
 
 def _as_binary(file: ChangedFile, old: ContentInfo | None, new: ContentInfo) -> ChangedFile:
     """A binary file, which is a gap where it ought to be text: then it could hide what it does."""
-    skip, gap = new.binary or "", new.binary == _WHYS["wide"]
+    suffix, kinds = PurePosixPath(file.path).suffix.lower(), path_kinds(file.path)
+    given = suffix in _MEDIA and not kinds.isdisjoint(("tests", "samples"))  # a broken image
+    skip, gap = new.binary or "", new.binary == _WHYS["wide"] and not given
     if file.only_moved:
         return replace(file, kind="binary", skip=_WHYS["moved"])
     if new.published:  # as little to read in it as in an image
@@ -276,7 +289,7 @@ def _as_binary(file: ChangedFile, old: ContentInfo | None, new: ContentInfo) -> 
         skip, gap = f"{skip}, although it was text in base", True
     elif _SOURCE.search(file.path) or new.target.startswith(b"#!"):
         skip, gap = f"{skip}, although its name or first line says that it is source", True
-    elif new.target.startswith(_MEDIA.get(PurePosixPath(file.path).suffix.lower(), ())):
+    elif new.target.startswith(_MEDIA.get(suffix, ())):
         skip = "media: an image, font, sound or translation"
         return replace(file, kind="media", skip=skip)
     elif new.binary == "binary" and (hidden := _what_it_hides(file, new)):

@@ -21,6 +21,9 @@ _CALLS = read_names("expression_calls")
 _VALIDATORS = read_names("expression_validators")
 _GRAMMARS = {".ts": "typescript", ".mts": "typescript", ".cts": "typescript", ".tsx": "tsx"}
 _NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?![=!])")
+# What a dot is in JavaScript, where a carriage return ends a line as well.
+_DOT = re.compile(r"(\\.|\[(?:\\.|[^\]\\])*\])|\.", re.DOTALL)
+_ANY_OF_LINE = r"[^\n\r\u2028\u2029]"
 
 
 def run(job: SideJob) -> CheckReply:
@@ -125,6 +128,8 @@ def _in_javascript(source: Source) -> Iterator[tuple[Growth, int, int]]:
         if len(body) > MAX_LENGTH or not _SUSPECT.search(body):
             continue
         body = _NAMED_GROUP.sub("(?P<", body).replace("[^]", r"[\s\S]")
+        if "s" not in letters:
+            body = _DOT.sub(lambda found: found[1] or _ANY_OF_LINE, body)
         flags = re.ASCII
         for letter, flag in (("i", re.IGNORECASE), ("s", re.DOTALL), ("m", re.MULTILINE)):
             if letter in letters:

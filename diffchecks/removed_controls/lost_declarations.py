@@ -440,7 +440,12 @@ def _read_chained(node: "SgNode", target: "SgNode", scope: str, read: Declaratio
     arguments = first.field("arguments")
     name = re.split(r"\W+", of.text())[-1] if of else ""
     owner = scope.removesuffix(".__construct")
-    if first is not node and vocabulary("registers_route").fullmatch(name) and arguments:
+    registers = first is not node and vocabulary("registers_route").fullmatch(name)
+    if not registers and vocabulary("guards_only_routes").fullmatch(
+        re.split(r"\W+", target.text())[-1]
+    ):
+        return
+    if registers and arguments:
         passed = [child.text() for child in arguments.children() if child.is_named()]
         owner = f"{name}({passed[0] if passed else ''})"
         read.owners.setdefault(owner, "")

@@ -79,9 +79,20 @@ def compared(tmp_path: Path, base: Files, head: Files) -> list[CheckFinding]:
     return list(check_trees(tmp_path / "base", tmp_path / "head"))
 
 
+ASKED = "<?php\nclass A {{\n  public function isOpen(): bool {{\n    return {};\n  }}\n}}\n"
 QUIET = {
     "markers in a template literal": ({}, {"d.ts": f"export const d = `\n{MARKERS}`;\n"}),
     "a name that an expression checks": ({}, {"s.go": STORE}),
+    "a question about a right that a helper asks now": (
+        {"a.php": ASKED.format("$this->permissions()->can('access')")},
+        {"a.php": ASKED.format("Permissions::fromCache($this, 'access')")},
+    ),
+    "a type with locks, named for safety, that goes": (
+        {
+            "a.go": "package a\n\nfunc NewSafeguard() *Safeguard {\n\treturn &Safeguard{at: now()}\n}\n"
+        },
+        {"a.go": "package a\n"},
+    ),
     "markers in a fence": ({}, {"d.md": f"# Conflicts\n\n```text\n{MARKERS}```\n"}),
     "markers in a docstring": ({}, {"d.py": f'D = """\n{MARKERS}"""\n'}),
     "markers in a raw string": ({}, {"d.go": f"package d\n\nconst D = `\n{MARKERS}`\n"}),

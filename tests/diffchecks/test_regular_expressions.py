@@ -126,6 +126,8 @@ def test_a_full_match_needs_all_of_the_text() -> None:
         ),
         ("a.js", "ok = /^(\\w+\\s?)*$/i.test(x);\n", "ok = /^(\\w+\\s)*$/i.test(x);\n"),
         ("a.ts", "const p = /^(?<a>\\d+,?)+;/;\n", "const p = /^(?<a>\\d+,)+;/;\n"),
+        # A dot is no carriage return, unless s makes it one.
+        ("a.js", "ok = /^{(?:.|\\r?\\n)+}/s.test(x);\n", "ok = /^{(?:.|\\r?\\n)+}/.test(x);\n"),
     ],
 )
 def test_literals_are_read_where_they_are_used_as_regular_expressions(

@@ -65,6 +65,7 @@ SETTINGS = (
     "site/.nojekyll", "IShell.aidl", "PrivacyInfo.xcprivacy", "Assets/a.prefab", "App.slnf", ".yamllint", "deps.edn", "a.http", "dune-project", "META-INF/services/a.B",
     "debian/control", "debian/web.install", "board.dts", ".well-known/app", ".cursor/rules/a.mdc", "licenses/a-MIT", "USAGE", "manpages/a.1", "notes.rst.inc",
     "queries/a.scm", "chart/templates/_helpers.tpl", "a.xcstrings", "py.typed", "a.graphqls", "cabal.project",
+    "tigrc", "contrib/dark.tigrc", ".screenrc", "etc/wgetrc",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from diffchecks import shorten
 from diffchecks.jobs import ChangedFile, Status
-from diffchecks.path_kinds import vendored_directory
+from diffchecks.path_kinds import build_directory, vendored_directory
 from diffchecks.safe_paths import unsafe_path_reason
 from diffchecks.skipped_files import (
     BIG_FILE_BYTES,
@@ -148,7 +148,8 @@ async def describe(
     }
     paths = sorted({path for file in files for path in file.paths})
     attributes = {f"{folder}.gitattributes" for folder in _parent_directories(paths)}
-    vendored = {folder for path in paths if (folder := vendored_directory(path))}
+    named = (each(path) for path in paths for each in (vendored_directory, build_directory))
+    vendored = {folder for folder in named if folder}
     in_base = {path: f"{base_tree}:{path}" for path in sorted({*attributes, *vendored})}
     found = await look_up_objects(objects.git, [*blobs, *in_base.values()])
     stand = {path: found[name] for path, name in in_base.items() if name in found}

@@ -159,6 +159,12 @@ LOST = [
         "<?php\nRoute::get('/x', 'a')->middleware(['auth', 'verified']);\n",
         "<?php\nRoute::get('/x', 'a')->middleware(['verified']);\n",
     ),
+    (
+        ACCESS,
+        "a.php",
+        "<?php\nRoute::get('/x', 'a')->can('update', 'post');\n",
+        "<?php\nRoute::get('/x', 'a');\n",
+    ),
     (ACCESS, "a.js", "app.use('/a', jwt({ key }));\napp.use(x);\n", "app.use(x);\n"),
     (ACCESS, "a.ts", "r.get('/x', withAuth(f));\n", "r.get('/x', f);\n"),
     (ACCESS, "a.go", GO.format('r.GET("/x", AuthRequired(), f)'), GO.format('r.GET("/x", f)')),

@@ -216,6 +216,8 @@ async def test_binary_files(review):
             "new.js": b"//\0\neval(location.hash)\n",
             "noise": bytes(range(1, 9)) * 100 + b"\xff\xfe\xfd",
             "wide.ps1": "Write-Host 上\n".encode("utf-16"),
+            "tests/wide.jpg": "no image 上\n".encode("utf-16"),
+            "wide.jpg": "no image 上\n".encode("utf-16"),
             "late.py": b"#" * 8100 + b"\0\n",
             "controls.py": "# \x01\x02\x03\x04\x05\x06\na = 1\n",
             **{f"stray.{suffix}": b"a`\0`\n" + b"#" * 1000 for suffix in ("ts", "sh", "html", "c")},
@@ -226,7 +228,7 @@ async def test_binary_files(review):
     assert files["was_text.py"].skip == "binary, although it was text in base"
     gaps = {path for path, file in files.items() if file.gap}
     stray = {"stray.sh", "stray.html", "stray.c"}
-    assert gaps == {"was_text.py", "wide.ps1", "hook", "new.js", *stray}
+    assert gaps == {"was_text.py", "wide.ps1", "wide.jpg", "hook", "new.js", *stray}
     assert (files["stray.ts"].kind, files["stray.ts"].added) == ("text", (1, 2))
     assert files["was_text.py"].removed == (1,)
     assert (files["was_binary.py"].kind, files["was_binary.py"].added) == ("text", (1, 2))
@@ -446,6 +448,22 @@ async def test_vendored_counts_only_if_it_existed_in_base(review):
     assert files["web/node_modules/x/i.js"].skip.startswith("vendored: web/node_modules/")
     for name in ("node_modules/y/i.js", "src/vendor/z.go", "vendor.py"):
         assert files[name].skip is None, name
+
+
+async def test_the_build_of_a_library_beside_those_of_base_is_others_code(review):
+    banner = "/*!\n * Name.js v2.7.1\n * (c) 2014 A\n * Released under the MIT License.\n */\n"
+    files = await review(
+        {"web/dist/old.js": "a\n"},
+        {
+            "web/dist/name.js": f"{banner}f();\n",
+            "web/dist/own.js": "/*! no version, (c) A */\nf();\n",
+            "web/dist/later.js": f"f();\n{banner}",
+            "web/src/name.js": f"{banner}f();\n",
+            "dist/name.js": f"{banner}f();\n",
+        },
+    )
+    assert files.pop("web/dist/name.js").skip == "vendored: web/dist/ existed in base as well"
+    assert {file.skip for file in files.values()} == {None}
 
 
 async def test_vendored_files_without_others_are_what_the_change_is_about(review):
