@@ -29,6 +29,9 @@ from diffchecks.secrets.secret_plausibility import PASSWORDS
 MANY = 20
 """Findings of a kind in one file, above which they are one."""
 
+MAX_CONTINUED = 20
+"""Lines by which a statement is followed before a finding, and after it."""
+
 MINOR = frozenset({"low", "info"})
 """Severities of which many files with the same finding are one finding as well."""
 
@@ -67,9 +70,9 @@ def comparable(
     lines, first, last = lines_of(raw.path), raw.line, raw.end_line
     cited = remove_white_space(lines[first - 1 : last])
     goes_on = _PATTERNS["goes_on"].search
-    while raw.line - first < MANY and goes_on("\n".join(lines[max(first - 2, 0) : first])):
+    while raw.line - first < MAX_CONTINUED and goes_on("\n".join(lines[max(first - 2, 0) : first])):
         first -= 1
-    while last - raw.line < MANY and goes_on("\n".join(lines[last - 1 : last + 1])):
+    while last - raw.line < MAX_CONTINUED and goes_on("\n".join(lines[last - 1 : last + 1])):
         last += 1
     scope = scopes.get((raw.path, raw.line), "") if raw.scope is None else raw.scope
     statement = remove_white_space(lines[first - 1 : last])

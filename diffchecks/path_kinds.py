@@ -97,13 +97,16 @@ def is_helm_template(path: str) -> bool:
 
 def vendored_directory(path: str) -> str | None:
     """The outermost directory above a path that is named like one for vendored code."""
-    found = vocabulary("vendored_directory").search(without_package_names(path))
-    return path[: found.end()] if found else None
+    return _outermost_directory(path, "vendored_directory")
 
 
 def build_directory(path: str) -> str | None:
     """The outermost directory above a path that is named like one for what a build makes."""
-    found = vocabulary("build_directory").search(path)
+    return _outermost_directory(path, "build_directory")
+
+
+def _outermost_directory(path: str, kind: str) -> str | None:
+    found = vocabulary(kind).search(without_package_names(path))
     return path[: found.end()] if found else None
 
 

@@ -259,9 +259,13 @@ def is_settled(file: ChangedFile) -> bool:
     return (file.status == "deleted" or file.only_moved) and not missed
 
 
+def _is_test_data(path: str) -> bool:
+    return not path_kinds(path).isdisjoint(("tests", "samples"))
+
+
 def _what_it_hides(file: ChangedFile, new: ContentInfo) -> str:
     """Why a program or an archive is not read; empty for those of tests and samples: data."""
-    if not path_kinds(file.path).isdisjoint(("tests", "samples")):
+    if _is_test_data(file.path):
         return ""
     if new.target.startswith(_COMPILED) or _COMPILED_NAME.search(file.path):
         return _WHYS["compiled"]
@@ -278,9 +282,9 @@ def is_text(path: str, content: ContentInfo) -> bool:
 
 def _as_binary(file: ChangedFile, old: ContentInfo | None, new: ContentInfo) -> ChangedFile:
     """A binary file, which is a gap where it ought to be text: then it could hide what it does."""
-    suffix, kinds = PurePosixPath(file.path).suffix.lower(), path_kinds(file.path)
-    given = suffix in _MEDIA and not kinds.isdisjoint(("tests", "samples"))  # a broken image
-    skip, gap = new.binary or "", new.binary == _WHYS["wide"] and not given
+    suffix = PurePosixPath(file.path).suffix.lower()
+    broken_image = suffix in _MEDIA and _is_test_data(file.path)
+    skip, gap = new.binary or "", new.binary == _WHYS["wide"] and not broken_image
     if file.only_moved:
         return replace(file, kind="binary", skip=_WHYS["moved"])
     if new.published:  # as little to read in it as in an image

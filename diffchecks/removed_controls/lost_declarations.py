@@ -441,10 +441,9 @@ def _read_chained(node: "SgNode", target: "SgNode", scope: str, read: Declaratio
     name = re.split(r"\W+", of.text())[-1] if of else ""
     owner = scope.removesuffix(".__construct")
     registers = first is not node and vocabulary("registers_route").fullmatch(name)
-    if not registers and vocabulary("guards_only_routes").fullmatch(
-        re.split(r"\W+", target.text())[-1]
-    ):
-        return
+    called = re.split(r"\.|->|::", target.text())[-1]
+    if not registers and vocabulary("guards_only_routes").fullmatch(called):
+        return  # a question whose answer is used
     if registers and arguments:
         passed = [child.text() for child in arguments.children() if child.is_named()]
         owner = f"{name}({passed[0] if passed else ''})"
@@ -452,7 +451,7 @@ def _read_chained(node: "SgNode", target: "SgNode", scope: str, read: Declaratio
     chain = re.split(r"(?<=\))\s*\.\s*", node.text())
     tail = ".".join(chain[-2:]) if "permitAll" in chain[-1] else ""
     span = node.range()
-    call = re.split(r"\.|->|::", target.text())[-1] + (node.field("arguments") or target).text()
+    call = called + (node.field("arguments") or target).text()
     text = " ".join((tail or call).split())
     start = target.range().end.line if target.kind() != "name" else target.range().start.line
     read.found.append(Declaration("decorator", owner, text, start + 1, span.end.line + 1))
