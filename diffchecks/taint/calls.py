@@ -162,6 +162,11 @@ def _folded(frame: Activation, record: EvaluatedCall) -> Value | None:
         item = containers.element(frame, record.args[1], record.node)
         inner = EvaluatedCall(record.node, record.args[0], None, [item], {})
         return containers.make_bag(frame, record.node, invoke(frame, inner))
+    if name == "getattr" and len(record.args) > 1 and isinstance(record.args[1].const, str):
+        held = attribute_access.get_attribute(
+            frame, record.args[0], record.args[1].const, record.node
+        )
+        return join_all([held, *record.args[2:]])
     consts = [containers.constants(frame, value) for value in record.args]
     if NOT_CONST in consts:
         return None

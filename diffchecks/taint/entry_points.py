@@ -63,14 +63,16 @@ class _Words:
         top = name.partition(".")[0]
         if top in {"?", "builtins"}:
             self._free.add(words[-1] if top == "?" else words[1])
+        # What no module has is never written without its dot.
+        word = f".{words[-1]}" if _PATTERNS["of_object"].search(name) else words[-1]
         for package in {top, *tops.get(top, ())}:
-            self.add(package, words[-1])
+            self.add(package, word)
 
     def lines(self, text: str, packages: frozenset[str]) -> list[int]:
         used = frozenset(packages & self._of.keys())
         if used not in self._used:
             words = self._free.union(*(self._of[package] for package in used))
-            wild = [word for word in sorted(words) if not word.isidentifier()]
+            wild = [word for word in sorted(words) if not word.lstrip(".").isidentifier()]
             pattern = re.compile(rf"\b(?:{'|'.join(wild)})\b") if wild else None
             self._used[used] = words.difference(wild), pattern
         words, pattern = self._used[used]
@@ -90,12 +92,15 @@ class Hints:
         self._local = _Words()
         self._given = _Words()
         tops: dict[str, set[str]] = {}
+        aliases: dict[str, list[str]] = {}
         for name, canonical in models.types.items():
             tops.setdefault(canonical.partition(".")[0], set()).add(name.partition(".")[0])
+            aliases.setdefault(canonical, []).append(name)
         for source in models.sources.rules():
             words = self._remote if source.kind in REMOTE else self._local
-            for name in source.match:
-                words.add_name(name, tops)
+            for match in source.match:
+                for name in (match, *aliases.get(match, ())):
+                    words.add_name(name, tops)
         for check in models.checks.rules():
             for name in check.match:
                 self._remote.add_name(name, tops)
