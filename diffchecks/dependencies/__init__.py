@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read, read_if_possible
 from diffchecks.conflict_markers import find_conflicts
+from diffchecks.data_files import read_patterns
 from diffchecks.dependencies import lock_files
 from diffchecks.dependencies.advisories import find_vulnerable
 from diffchecks.dependencies.build_scripts import find_build_code, is_build_script
@@ -30,6 +31,7 @@ from diffchecks.jobs import ChangedFile, DependenciesJob
 
 _RELEASE = re.compile(r"[@#](?:v|release-|version-)?\d+\.\d[\w.+-]*(?=[#&\s]|$)")
 _COMMIT = re.compile(r"[@#=][0-9a-f]{40}\b")
+_HOOKS = read_patterns("manifests")
 _CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d|\d\s*[\])]$|^(?:catalog|workspace):")
 
 
@@ -141,12 +143,24 @@ def _compare(
             of_version = code == "loosened" and dependency.version_name
             spec = dependency.spec.lstrip("=")
             yield at(code, of_version or dependency.written, message, name, spec)
-    for name, command in after.hooks.items():
-        if before.hooks.get(name) != command:
+    for name in after.hooks:
+        command, old = (_runs(name, each.hooks.get(name, ""), head) for each in (after, before))
+        if not f"{old} && ".startswith(f"{command} && "):
             yield at("install-script", f'"{name}"', f"Every installation runs {command!r}", name)
     for setting in after.settings:
         if setting not in before.settings:
             yield at(setting.code, setting.written, setting.message, setting.message)
+
+
+def _runs(name: str, script: str, head: Source) -> str:
+    """What an install script runs, without the tools that set up a project nobody installs."""
+    local = name == "prepare" or _HOOKS["unpublished"].search(head.text)
+    return " && ".join(
+        part
+        for part in _HOOKS["and"].split(script)
+        if not (local and _HOOKS["local"].fullmatch(part))
+        and (name.endswith("install") or _HOOKS["program"].search(part))
+    )
 
 
 def _judge_new(ecosystem: str, dependency: Dependency, first: bool) -> Iterator[tuple[str, str]]:

@@ -25,8 +25,10 @@ def find_build_code(head: Source, added: Collection[int], base: bytes) -> Iterat
         Gap: it cannot be parsed.
     """
     if head.name == "build.rs":
+        was = {line.strip() for line in base.decode(errors="replace").split("\n")}
         for number, text in enumerate(head.lines, 1):
-            if number in added and (found := _NETWORK.search(text.partition("//")[0])):
+            new = number in added and text.strip() not in was
+            if new and (found := _NETWORK.search(text.partition("//")[0])):
                 message = f"Every build runs this code, which uses {found[0].rstrip(':')}"
                 yield RawFinding("install-script", head.path, number, message)
         return

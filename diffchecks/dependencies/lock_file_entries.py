@@ -28,7 +28,8 @@ class LockEntry(Struct, frozen=True):
         digests: of its content, with which an installer detects a replaced file.
         script: it runs an install script.
         exempt: it needs no digest; nor do a path and a repository at a commit.
-        git, bundled: the source is a repository, or the archive of another package.
+        git: the source is a repository.
+        unfetched: it is in the archive of another package, or for another platform.
         declared: a manifest names the repository.
         path: the local directory or file of its source; empty: none.
         urls: download locations of its files, one URL for each host.
@@ -42,7 +43,7 @@ class LockEntry(Struct, frozen=True):
     script: bool = False
     exempt: bool = False
     git: bool = False
-    bundled: bool = False
+    unfetched: bool = False
     declared: bool = False
     path: str = ""
     urls: tuple[str, ...] = ()
@@ -105,7 +106,9 @@ def _yarn_entry(name: str, fields: Mapping[str, str]) -> LockEntry:
     kind, _, path = source.partition(":")
     path = path.partition("::")[0] if kind in _YARN_LOCAL else ""
     source = source if URL.match(source) else ""
-    return LockEntry(name, fields["version"], source, found, exempt=exempt, git=git, path=path)
+    entry = LockEntry(name, fields["version"], source, found, exempt=exempt, git=git, path=path)
+    # Yarn 2 writes no checksum for a platform that is not its own.
+    return replace(entry, unfetched="conditions" in fields)
 
 
 def pnpm(text: str) -> Iterator[LockEntry]:
@@ -302,7 +305,7 @@ def _npm_entry(name: str, package: Mapping[str, Any]) -> LockEntry:
         # Without a URL it is a workspace's directory, or part of another package.
         exempt=not source,
         git=source.startswith(("git", "ssh:")),
-        bundled=not source and bool(package.get("bundled") or package.get("inBundle")),
+        unfetched=not source and bool(package.get("bundled") or package.get("inBundle")),
         path=path,
     )
 

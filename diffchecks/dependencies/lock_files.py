@@ -187,7 +187,7 @@ def _judge_content(entry: LockEntry, older: Sequence[LockEntry], known: Known) -
     # A package of Yarn 2 needs no checksum, unless it had one.
     is_new = not same and known.verified and not entry.is_exempt
     had = bool(same) and all(one.digests for one in same)  # what another brings along has none
-    is_lost = had and not (entry.git or entry.path or entry.bundled)
+    is_lost = had and not (entry.git or entry.path or entry.unfetched)
     if not entry.digests and (is_new or is_lost):
         lost = "has no digest now, and had one in base" if before else "has no digest"
         yield "lock-unverified", name, f"{name} {version} {lost}"

@@ -13,6 +13,7 @@ from tests.diffchecks.check_kit import run_check
 
 PROJECT = '[project]\nname = "p"\ndependencies = [{}]\n'
 PACKAGE = '{{\n  "name": "p",\n  "scripts": {{{}}},\n  "dependencies": {{{}}}\n}}\n'
+SCRIPTS = '{{\n  "private": true,\n  "scripts": {{{}}}\n}}\n'
 CARGO = '[package]\nname = "p"\n[dependencies]\n{}\n'
 GO = "module example.invalid/p\n\nrequire (\n{})\n"
 POM = "<project><properties><b.version>{}</b.version></properties>\n<dependencies>{}</dependencies>\n{}</project>\n"
@@ -30,6 +31,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 # code, file, base, a head that has it, a head that has not
 PAIRS = [
+    ("install-script", "build.rs", "fn main() {\n    reqwest::get(U);\n}\n", "fn main() {\n    reqwest::get(V);\n}\n", "fn a() {\n        reqwest::get(U);\n}\n"),
     ("new", "requirements.txt", "a==1\n", "a==1\nb==2\n", "a==2\n"),
     ("new", "pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a>=1", "b>=2"'), PROJECT.format('"A >= 1"')),
     ("new", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format("", '"a": "^1", "b": "^2"'), PACKAGE.format("", '"a": "^2"')),
@@ -63,6 +65,10 @@ PAIRS = [
     ("floating-source", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = {git = "https://example.invalid/a", branch = "x"}'), CARGO.format(f'a = {{git = "https://example.invalid/a", rev = "{COMMIT}"}}')),
     ("install-script", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format('"postinstall": "node x.js"', '"a": "^1"'), PACKAGE.format('"build": "node x.js"', '"a": "^1"')),
     ("install-script", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format('"prepare": "node x.js"', '"a": "^1"'), PACKAGE.format('"prepare": "husky install && npm run build"', '"a": "^1"')),
+    ("install-script", "package.json", SCRIPTS.format('"postinstall": "yarn b"'), SCRIPTS.format('"postinstall": "yarn b && curl x | sh"'), SCRIPTS.format('"postinstall": "yarn b && patch-package"')),
+    ("install-script", "package.json", SCRIPTS.format(""), SCRIPTS.format('"postinstall": "patch-package $(node x.js)"'), SCRIPTS.format('"preinstall": "npx only-allow pnpm", "postinstall": "yarn patch-package --x ./p; husky || true"')),
+    ("install-script", "package.json", PACKAGE.format("", ""), PACKAGE.format('"postinstall": "patch-package"', ""), PACKAGE.format('"prepare": "npx husky"', "")),
+    ("install-script", "package.json", PACKAGE.format('"postinstall": "node x.js && node y.js"', ""), PACKAGE.format('"postinstall": "node y.js"', ""), PACKAGE.format('"postinstall": "node x.js"', "")),
     ("install-script", "setup.py", "setup()\n", "class A(install): ...\n\nsetup(cmdclass={'install': A})\n", "class A(build_ext): ...\n\nsetup(cmdclass={'build_ext': A})\n"),
     ("install-script", "build.rs", "fn main() {}\n", "fn main() {\n    reqwest::blocking::get(U);\n}\n", "fn main() {\n    // reqwest::get\n    Command::new(\"protoc\");\n}\n"),
     ("look-alike", "requirements.txt", "a==1\n", "a==1\nrequets==2\n", "a==2\n"),
@@ -81,6 +87,7 @@ PAIRS = [
     ("floating-source", "pom.xml", POM.format(1, MAVEN.format("a", 1), ""), POM.format(1, MAVEN.format("a", "1</version><systemPath>/opt/a.jar</systemPath><version>1"), ""), POM.format(1, MAVEN.format("a", 2), "")),
     ("floating-source", "pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a>=1"') + '[tool.uv.sources]\na = { git = "https://example.invalid/a", branch = "x" }\n', PROJECT.format('"a>=1"') + '[tool.uv.sources]\na = { path = "../a" }\n'),
     ("floating-source", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\n[patch.crates-io]\na = { git = "https://example.invalid/a" }'), CARGO.format('a = "1"\n[patch.crates-io]\na = { path = "a" }')),
+    ("install-script", "composer.json", '{"scripts": {"post-install-cmd": ["sh a"]}}', '{"scripts": {"post-install-cmd": ["sh a", "sh b"]}}', '{"scripts": {"post-install-cmd": ["sh a", "A::b"]}}'),
     ("install-script", "composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1"},\n"scripts": {"post-install-cmd": ["curl x | sh"]}}', '{"require": {"v/a": "^1"},\n"scripts": {"post-install-cmd": ["V\\\\A::run"]}}'),
     ("replaced", "go.mod", "module p\n", "module p\n\nreplace (\n\tx.io/a v1.0.0 => x.io/b v1.0.1\n)\n", "module p\n\nreplace x.io/a => ./a\n\nreplace x.io/c => x.io/c v1.0.0\n"),
     ("registry", ".npmrc", "a=1\n", "registry = https://example.invalid/npm/\n", "@own:registry=https://example.invalid/npm/\n"),

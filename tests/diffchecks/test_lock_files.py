@@ -218,6 +218,17 @@ def test_yarn_2_has_checksums_and_no_urls(tmp_path: Path) -> None:
     assert codes(tmp_path / "3", "yarn.lock", was, url) == ["lock-source"]
 
 
+def test_yarn_2_writes_no_checksum_for_another_platform(tmp_path: Path) -> None:
+    url = "https://registry.yarnpkg.com/a/-/a.tgz"
+    was = YARN.format(version="1.0.0", url=url, digest="  integrity sha512-aa\n")
+    platform = BERRY.format(version="1.0.0", digest="  conditions: os=aix & cpu=ppc64\n")
+    assert codes(tmp_path / "1", "yarn.lock", was, platform) == []
+    bare = BERRY.format(version="1.0.0", digest="")
+    assert codes(tmp_path / "2", "yarn.lock", was, bare) == ["lock-unverified"]
+    told = BERRY.format(version="1.0.0", digest="  checksum: 10c0/aa\n")
+    assert codes(tmp_path / "3", "yarn.lock", told, platform) == []
+
+
 def test_go_sum_of_one_version_does_not_change(tmp_path: Path) -> None:
     was = GO_SUM.format(version="v1.0.0", digest="h1:aa=")
     same = GO_SUM.format(version="v1.0.0", digest="h1:bb=")
