@@ -46,14 +46,27 @@ def _findings(file: ChangedFile, tree: _Tree) -> Iterator[RawFinding]:
     names = names.intersection(_WORD.findall(head.text)) - _GIVEN
     free = free_names(head, names) if names and _says("module", head.text) else {}
     before = free_names(base, free) if free and old else {}
-    for name, line in sorted(free.items()):
-        known = name in before or _says("offers", head.text, name) or tree.knows(name, file.path)
+    for name, lines in sorted(free.items()):
         was = next((n for n in file.removed if name in _words(base.lines, [n])), 0)
-        if not known:
+        line = next((n for n in lines if not _is_meant(head, n, was == 0)), 0)
+        known = name in before or _says("offers", head.text, name) or tree.knows(name, file.path)
+        if line and not known and (is_product(file.path) or not _says("missing", name)):
             yield RawFinding(
                 "undeclared", file.path, line, f"Nothing declares {name}{' any more' * (was > 0)}",
                 removed_path=old if was else "", removed_line=was, confidence=0.9,
             )  # fmt: skip
+
+
+def _is_meant(head: Source, line: int, is_new: bool) -> bool:
+    """Whether a comment tells the project's linter to accept a name that nothing declares there.
+
+    Those that tell of no rule, or of more than a line, count for a new name only.
+    """
+    near = "\n".join(head.lines[max(line - 4, 0) : line])
+    if _says("meant", near) or not is_new:
+        return _says("meant", near)
+    switches = re.findall(_TABLE["switch"], "\n".join(head.lines[:line]))
+    return _says("silent", near) or switches[-1:] not in ([], ["en"])
 
 
 def _words(lines: Sequence[str], numbers: Iterable[int]) -> set[str]:
@@ -93,13 +106,14 @@ def _says(kind: str, text: str, name: str = "") -> bool:
     return re.search(_TABLE[kind].replace("NAME", re.escape(name)), text) is not None
 
 
-def free_names(source: Source, names: Collection[str]) -> dict[str, int]:
-    """Those of some names that a file uses and no scope around it declares → line of first use.
+def free_names(source: Source, names: Collection[str]) -> dict[str, list[int]]:
+    """Those of some names that a file uses and no scope around it declares → lines of their uses.
 
     Raises:
         Gap: no grammar reads all of it.
     """
-    wanted = "|".join(map(re.escape, sorted(names)))
+    stores = [name[1:] for name in names if name[0] == "$" and source.path.endswith(".svelte")]
+    wanted = "|".join(map(re.escape, sorted({*names, *stores})))
     scopes: dict[str, list[range]] = {}
     used: list[SgNode] = []
     for program in programs_in(source):
@@ -113,14 +127,16 @@ def free_names(source: Source, names: Collection[str]) -> dict[str, int]:
         for node in root.find_all({"rule": rule}):  # type: ignore[call-overload]
             if (scope := _scope(node)) is not None:  # the scripts of a component share their names
                 scopes.setdefault(node.text(), []).append(scope)
-            else:
+            elif node.text() in names and _is_use(node):
                 used.append(node)
-    return {
-        node.text(): node.range().start.line + 1
-        for node in reversed(used)
-        if not any(node.range().start.index in each for each in scopes.get(node.text(), ()))
-        and _is_use(node)
-    }
+    free: dict[str, list[int]] = {}
+    for node in used:
+        # In a component of Svelte $name is the value of the store that `name` is.
+        name, at = node.text(), node.range().start
+        stored = scopes.get(name[1:], ()) if name[0] == "$" and name[1:] in stores else ()
+        if not any(at.index in each for each in (*scopes.get(name, ()), *stored)):
+            free.setdefault(name, []).append(at.line + 1)
+    return free
 
 
 def _scope(node: SgNode) -> range | None:

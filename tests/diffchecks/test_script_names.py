@@ -127,6 +127,51 @@ def test_a_name_that_other_files_of_base_share_is_quiet(
     assert found(tmp_path, {other: text}, {"a.js": head}) == []
 
 
+def test_the_value_of_a_store_is_known_in_a_component_only(tmp_path: Path) -> None:
+    text = '{}import {{ name }} from "./a";\n$: other = name;\nname.set($name + $other + $nam);{}\n'
+    says = found(tmp_path, {}, {"a.svelte": text.format("<script>\n", "</script>")})
+    assert says == ["a.svelte:4 Nothing declares $nam"]
+    says = found(tmp_path, {}, {"a.svelte.js": text.format("", "")})
+    assert [each[27:] for each in says] == ["res $nam", "res $name", "res $other"]
+
+
+@pytest.mark.parametrize(
+    ("above", "behind", "count"),
+    [
+        ("// eslint-disable-next-line no-undef -- given by a plug-in", "", 0),
+        ("/* oxlint-disable-next-line */", "", 0),
+        ("// biome-ignore lint/correctness/noUndeclaredVariables: given\n// by a plug-in", "", 0),
+        ("// @ts-expect-error cannot find name", "", 0),
+        ("// @ts-ignore", "", 0),
+        ("", " // eslint-disable-line no-undef", 0),
+        ("/* eslint-disable no-console, no-undef */\nlog();", "", 0),
+        ("/* eslint no-undef: 0 */\nlog();", "", 0),
+        ("/* eslint-disable no-undef */\n/* eslint-enable no-undef */", "", 1),
+        ("// eslint-disable-next-line no-console", "", 1),
+        ("// eslint-disable-next-line no-undef\nlog();", "", 1),
+        ("// eslint-disable-next-line no-undef\nlog(given);", "", 1),
+        ("", " // undef", 1),
+    ],
+)
+def test_a_comment_tells_a_linter_that_a_name_is_meant(
+    tmp_path: Path, above: str, behind: str, count: int
+) -> None:
+    head = f'import {{ log }} from "log";\n{above}\nlog(given);{behind}\n'
+    says = found(tmp_path / "new", {}, {"a.ts": head.replace("\n\n", "\n")})
+    assert len(says) == count, says
+    # What lost its declaration is reported, if the comment is not about just that.
+    base = head.replace("{ log }", "{ log, given }")
+    says = found(tmp_path / "lost", {"a.ts": base}, {"a.ts": head})
+    named = ("no-undef" in head and "-line" in head) or "lint/" in head or "cannot" in head
+    assert len(says) == (count or not named), says
+
+
+def test_a_test_of_what_is_not_defined_is_quiet(tmp_path: Path) -> None:
+    text = 'import x from "x";\nx(() => { NOT_DEFINED; });\nx(() => given);\n'
+    says = found(tmp_path, {}, {"test/a.js": text, "src/a.js": text})
+    assert [each[: each.index(" ")] for each in says] == ["test/a.js:3", "src/a.js:2", "src/a.js:3"]
+
+
 def test_a_local_name_of_another_file_or_of_a_test_is_no_shared_one(tmp_path: Path) -> None:
     base = {
         "b.js": 'import x from "x";\nexport const f = (shared) => shared.use(x);\n',
