@@ -36,19 +36,20 @@ def run(job: ComparisonJob) -> CheckReply:
         names = head.names(file.path)
         new = names - base.names(file.old_path) if names and file.old_path else names
         source = Source(file.path, head.text(file.path).encode("utf-8", "replace"))
-        found = _calls(source, names)
+        found = _calls(source, names, head.names(file.path, failing=True))
         reply.findings.extend(one for one, name in found if one.line in file.added or name in new)
         reply.examined.append(file.path)
     return reply
 
 
-def _calls(source: Source, names: set[str]) -> Iterator[tuple[RawFinding, str]]:
-    """The calls of some names whose result a file uses or drops without awaiting it."""
+def _calls(source: Source, names: set[str], failing: set[str]) -> Iterator[tuple[RawFinding, str]]:
+    """The calls of some names whose result a file uses, or drops with an error, unawaited."""
     for program in programs_in(source) if names else ():
         if language := load_language(_FILES, program.suffix):
             own = (each for each in language.patterns if each.code in _TABLE["codes"].split())
             with suppress(Gap, RecursionError):  # other checks report what cannot be read
-                calls = [_of(each, names) for each in own]
+                failures = _TABLE["failures"].split()
+                calls = [_of(each, failing if each.code in failures else names) for each in own]
                 for one in find_matches(calls, Program(program, language)):
                     start = source.lines[one.line - 1][one.column - 1 :]
                     yield replace(one, path=source.path), re.split(r"[^\w$.]", start)[0]
@@ -72,33 +73,34 @@ class _Tree:
         self.text = cache(lambda path: Source(path, read_if_possible(root, path)).text)
         self.offers, self.names = cache(self._offers), cache(self._names)
 
-    def _offers(self, path: str, depth: int = MAX_DEPTH) -> set[str]:
-        """The asynchronous functions that other files can import from one."""
+    def _offers(self, path: str, failing: bool, depth: int = MAX_DEPTH) -> set[str]:
+        """The asynchronous functions that other files can import from one; all, or what can fail."""
         text, table = self.text(path), _table(path)
-        found = {name for each in table["functions"] for name in re.findall(each, text)}
+        handled = re.compile(table["handled"] if failing else "(?!)")
+        found = {name for each in table["functions"] for name in _defined(each, text, handled)}
         for one in re.finditer(table["holders"], text):
             first, body = one["first"], f"\n{one['first']}{one['body']}"
             for each in table["members"]:
-                methods = re.findall(each.replace("FIRST", first), body)
+                methods = _defined(each.replace("FIRST", first), body, handled)
                 found.update(f"{one[1] or one[2] or 'default'}.{name}" for name in methods)
         for alias in _found(table["aliases"], text):
             file = self.resolve(path, alias["module"]) if alias["module"] and depth else ""
-            known = self.offers(file, depth - 1) if file else found
+            known = self.offers(file, failing, depth - 1) if file else found
             outer = "" if alias["module"] else alias["outer"] or "default"
             pairs = _renamed(alias["names"]) or [(alias["inner"], outer)]
             found |= {name for pair in pairs for name in _under(*pair, known)}
         return found
 
-    def _names(self, path: str) -> set[str]:
-        """The asynchronous functions of other files, as a file calls them."""
+    def _names(self, path: str, failing: bool = False) -> set[str]:
+        """The asynchronous functions of other files, or those that can fail, as a file calls them."""
         found = set[str]()
         for one in _found(_table(path)["imports"], self.text(path)):
             pairs = [("", one["whole"]), ("default", one["default"]), *_renamed(one["names"])]
             for name, local in filter(lambda pair: pair[1], pairs):
-                taken = _under(name, local, self.offers(self.resolve(path, one["module"])))
+                taken = _under(name, local, self.offers(self.resolve(path, one["module"]), failing))
                 if path.endswith(".py") and name:
                     inner = self.resolve(path, one["module"], name)
-                    taken |= _under("", local, self.offers(inner))
+                    taken |= _under("", local, self.offers(inner, failing))
                 found |= taken | self._methods(path, local, taken)
         return found
 
@@ -127,6 +129,12 @@ class _Tree:
             if len(near) == 1:
                 return near[0]
         return ""
+
+
+def _defined(definition: str, text: str, handled: re.Pattern[str]) -> list[str]:
+    """The names of functions whose body does not handle each error."""
+    found = re.finditer(definition, text)
+    return [one[1] for one in found if not handled.match(text, one.end())]
 
 
 def _name(path: str) -> str:

@@ -48,7 +48,7 @@ def _findings(file: ChangedFile, tree: _Tree) -> Iterator[RawFinding]:
     before = free_names(base, free) if free and old else {}
     for name, lines in sorted(free.items()):
         was = next((n for n in file.removed if name in _words(base.lines, [n])), 0)
-        line = next((n for n in lines if not _is_meant(head, n, was == 0)), 0)
+        line = next((n for n in lines[:9] if not _is_meant(head, n, was == 0)), 0)
         known = name in before or _says("offers", head.text, name) or tree.knows(name, file.path)
         if line and not known and (is_product(file.path) or not _says("missing", name)):
             yield RawFinding(

@@ -99,6 +99,44 @@ def test_a_promise_of_another_file_is_awaited(
         assert len(says) == (place == "bad" and bad != ""), (body, says)
 
 
+QUIET = """import { db } from "db";
+export const store = {
+  save: async (
+    order: Order,
+  ) => {
+    // it may be full
+    try {
+      await db.put(order);
+    } catch (error) {
+      log(error);
+    }
+  },
+};
+export async function remove(id) {
+  await db.drop(id).catch(log);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "expected"),
+    [
+        ("", "", ["6 js-promise-as-value"]),
+        ("      log(error);", "      log(error);\n      throw error;", ["4 js-promise-dropped"]),
+        ("    try {", "    db.open();\n    try {", ["4 js-promise-dropped"]),
+        ("    }\n  },", "    }\n    db.close();\n  },", ["4 js-promise-dropped"]),
+        (".catch(log)", "", ["5 js-promise-dropped"]),
+    ],
+)
+def test_a_function_that_handles_each_error_loses_none(
+    tmp_path: Path, was: str, now: str, expected: list[str]
+) -> None:
+    base = {"store.ts": QUIET.replace(was, now) if was else QUIET}
+    user = 'import { store, remove } from "./store";\n\nexport async function f(u) {\n  store.save(u);\n'
+    user += f"  remove(u);\n  {'if (remove(u)) ' * (not was)}g();\n}}\n"
+    assert found(tmp_path, base, {**base, "a.ts": user}) == expected
+
+
 def test_an_object_that_a_constructor_gets_is_known_by_its_class(tmp_path: Path) -> None:
     text = (
         'import { Repo } from "./store";\n\nclass Service {\n  constructor(private repo: Repo) {}\n'
