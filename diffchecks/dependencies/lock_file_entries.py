@@ -28,8 +28,7 @@ class LockEntry(Struct, frozen=True):
         digests: of its content, with which an installer detects a replaced file.
         script: it runs an install script.
         exempt: it needs no digest; nor do a path and a repository at a commit.
-        git: the source is a repository.
-        unfetched: it is in the archive of another package, or for another platform.
+        git, unfetched: from a repository; in another package's archive, or for another platform.
         declared: a manifest names the repository.
         path: the local directory or file of its source; empty: none.
         urls: download locations of its files, one URL for each host.

@@ -74,7 +74,7 @@ class _Tree:
         self.offers, self.names = cache(self._offers), cache(self._names)
 
     def _offers(self, path: str, failing: bool, depth: int = MAX_DEPTH) -> set[str]:
-        """The asynchronous functions that other files can import from one; all, or what can fail."""
+        """The asynchronous functions that other files can import from one, or those that fail."""
         text, table = self.text(path), _table(path)
         handled = re.compile(table["handled"] if failing else "(?!)")
         found = {name for each in table["functions"] for name in _defined(each, text, handled)}
@@ -92,7 +92,7 @@ class _Tree:
         return found
 
     def _names(self, path: str, failing: bool = False) -> set[str]:
-        """The asynchronous functions of other files, or those that can fail, as a file calls them."""
+        """The asynchronous functions of other files, or those that fail, as a file calls them."""
         found = set[str]()
         for one in _found(_table(path)["imports"], self.text(path)):
             pairs = [("", one["whole"]), ("default", one["default"]), *_renamed(one["names"])]
@@ -133,8 +133,7 @@ class _Tree:
 
 def _defined(definition: str, text: str, handled: re.Pattern[str]) -> list[str]:
     """The names of functions whose body does not handle each error."""
-    found = re.finditer(definition, text)
-    return [one[1] for one in found if not handled.match(text, one.end())]
+    return [one[1] for one in re.finditer(definition, text) if not handled.match(text, one.end())]
 
 
 def _name(path: str) -> str:

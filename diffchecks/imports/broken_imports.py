@@ -12,13 +12,7 @@ from msgspec import Struct
 from diffchecks.check_io import Gap, RawFinding
 from diffchecks.data_files import read_names, read_patterns
 from diffchecks.jobs import ComparisonJob
-from diffchecks.python.imported_files import (
-    Import,
-    ModuleIndex,
-    branches_that_run,
-    list_imports,
-    scan_imports,
-)
+from diffchecks.python.imported_files import Import, ModuleIndex, read_imports, scan_imports
 from diffchecks.python.source_definitions import (
     Definition,
     DefinitionNode,
@@ -107,7 +101,7 @@ class BrokenImports:
             with suppress(Gap, RecursionError, MemoryError, ValueError):
                 text = read_text(self._head.root, path)
                 if any(self._problem(path, statement) for statement in scan_imports(text)):
-                    for statement in _unguarded(parse_text(text)):
+                    for statement in read_imports(parse_text(text), in_functions=True):
                         yield from self._check(path, statement)
 
     def _suspects(self) -> list[str]:
@@ -174,22 +168,6 @@ class BrokenImports:
 
 def _written(statement: Import) -> str:
     return "." * statement.level + statement.module
-
-
-def _unguarded(tree: ast.Module) -> Iterator[Import]:
-    """Import statements outside of a ``try`` that handles failure, also in functions."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from list_imports(node)
-        elif isinstance(node, ast.If):
-            body, orelse = branches_that_run(node.test)
-            waiting += [*(node.body if body else ()), *(node.orelse if orelse else ())]
-        elif isinstance(node, ast.Try) and node.handlers:
-            waiting += [*node.handlers, *node.orelse, *node.finalbody]
-        elif not isinstance(node, ast.expr):
-            waiting += ast.iter_child_nodes(node)
 
 
 def _names_bound(text: str) -> frozenset[str] | None:

@@ -63,10 +63,9 @@ def _is_meant(head: Source, line: int, is_new: bool) -> bool:
     Those that tell of no rule, or of more than a line, count for a new name only.
     """
     near = "\n".join(head.lines[max(line - 4, 0) : line])
-    if _says("meant", near) or not is_new:
-        return _says("meant", near)
     switches = re.findall(_TABLE["switch"], "\n".join(head.lines[:line]))
-    return _says("silent", near) or switches[-1:] not in ([], ["en"])
+    silent = _says("silent", near) or switches[-1:] not in ([], ["en"])
+    return (silent and is_new) or _says("meant", near)
 
 
 def _words(lines: Sequence[str], numbers: Iterable[int]) -> set[str]:

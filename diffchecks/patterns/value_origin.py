@@ -118,7 +118,8 @@ class ValueOrigins:
         if kind in language.names:
             return self._values_of(node)
         if kind in language.calls:
-            receiver = self._receiver(node)
+            method = node.named_children()[0]  # a result is made from the object of some
+            receiver = self._source(method) if language.methods.search(method.text()) else None
             arguments = part_of(node, language.calls[kind])
             if receiver is not None:
                 return [receiver, *(arguments.named_children() if arguments else ())]
@@ -128,11 +129,6 @@ class ValueOrigins:
         if not fields:
             return [] if fields is None else node.named_children()
         return [part for field in fields if (part := part_of(node, field)) is not None]
-
-    def _receiver(self, call: SgNode) -> SgNode | None:
-        """The object of a method call, if the result is made from it."""
-        method = call.named_children()[0]
-        return self._source(method) if self._language.methods.search(method.text()) else None
 
     def _behind(self, node: SgNode, stop: Callable[[SgNode], bool]) -> Iterator[SgNode]:
         """A value and all its parts, recursively, without the parts of those at which it stops."""

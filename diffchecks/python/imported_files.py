@@ -140,12 +140,16 @@ def is_standard(module: str) -> bool:
     return not dot or (found is not None and found.submodule_search_locations is not None)
 
 
-def read_imports(tree: ast.Module) -> list[Import]:
+def read_imports(tree: ast.Module, *, in_functions: bool = False) -> list[Import]:
     """The imports that run when the module is imported, in source order.
 
     Imports in functions, under ``TYPE_CHECKING`` or under a ``__main__`` guard are left out.
+
+    Args:
+        in_functions: those of functions too, and none of a ``try`` that handles failure.
     """
     found: list[Import] = []
+    closed = ast.expr if in_functions else ast.expr | ast.FunctionDef | ast.AsyncFunctionDef
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -154,7 +158,9 @@ def read_imports(tree: ast.Module) -> list[Import]:
         elif isinstance(node, ast.If):
             body, orelse = branches_that_run(node.test)
             waiting += [*(node.body if body else ()), *(node.orelse if orelse else ())]
-        elif not isinstance(node, ast.expr | ast.FunctionDef | ast.AsyncFunctionDef):
+        elif in_functions and isinstance(node, ast.Try) and node.handlers:
+            waiting += [*node.handlers, *node.orelse, *node.finalbody]
+        elif not isinstance(node, closed):
             waiting += ast.iter_child_nodes(node)
     return sorted(found, key=lambda statement: statement.line)
 

@@ -98,7 +98,7 @@ def _unwrapped(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[R
         if (
             vocabulary("not_escaping").search(call.name)
             or _PATTERNS["literal"].fullmatch(value)
-            or not file.loses_calls(_PATTERNS["parts"].split(call.name)[-1])
+            or file.added_calls[_PATTERNS["parts"].split(call.name)[-1]] >= 0
         ):
             continue
         line = _line_with(file, hunk, _line_before(old, call.start) + value, old[call.end :]) or 0
@@ -276,12 +276,8 @@ class ChangedText:
         """The lines of head without white space."""
         return [strip_whitespace(line) for line in self.head]
 
-    def loses_calls(self, name: str) -> bool:
-        """Whether fewer calls of a name are added than removed."""
-        return self._added_calls[name] < 0
-
     @cached_property
-    def _added_calls(self) -> Counter[str]:
+    def added_calls(self) -> Counter[str]:
         """Name → how many more calls of it are added than removed."""
         calls = Counter(_PATTERNS["called"].findall(self.added_text))
         calls.subtract(_PATTERNS["called"].findall(_joined(self.base, sorted(self.removed))))

@@ -74,7 +74,9 @@ def _trace(job: FlowJob) -> CheckReply:
     programs = (project.text(path) for path in sorted(tree))
     templates = TemplateTree(job.root, dict.fromkeys(others), programs)
     analysis = TaintAnalysis(project, load(job.data), templates, sorted(documents))
-    affected = _affected_names(job) if job.other_root else None
+    modules = [pair for pair in job.changed if all(not p or p.endswith(_MODULES) for p in pair)]
+    roots = Path(job.root), Path(job.other_root)
+    affected = affected_names(*roots, modules) if job.other_root else None
     files = (path for path in given if not path.endswith(_MODULES) and path not in documents)
     pages = [path for path in files if templates.fills_in(path)]
     analysis.trace(paths, affected, pages)
@@ -93,13 +95,6 @@ def _trace(job: FlowJob) -> CheckReply:
         gaps,
         {"constant": constant},
     )
-
-
-def _affected_names(job: FlowJob) -> frozenset[str] | None:
-    """The names whose meaning the changed modules alter."""
-    pairs = job.changed
-    files = [pair for pair in pairs if all(one is None or one.endswith(_MODULES) for one in pair)]
-    return affected_names(Path(job.root), Path(job.other_root), files)
 
 
 def _findings(found: Iterable[TaintFinding], reported: Mapping[str, bool]) -> list[RawFinding]:

@@ -108,17 +108,13 @@ def render(frame: Activation, node: ast.AST, name: str, values: Mapping[str, Val
     inner.stack, inner.depth = frame.stack, frame.depth + 1
     inner.state.objects, inner.state.facts = dict(frame.state.objects), dict(frame.state.facts)
     for key, value in values.items():
-        given = value.with_taints(()) if _is_form(frame, value) else value
+        bases = (base for cls in classes_of(frame, value) for base in cls.outer_bases())
+        is_form = any(map(_PATTERNS["form"].search, bases))  # its fields escape their values
+        given = value.with_taints(()) if is_form else value
         inner.state.vars[key] = frame.at(given, node, f"is given to {name} as {key}")
     inner.rendering = Rendering((path,), frame.module.path, line, name)
     with run.budget(_MAX_STEPS):
         _fill_in(inner, path)
-
-
-def _is_form(frame: Activation, value: Value) -> bool:
-    """Whether a value is a form, whose fields escape their values."""
-    classes = classes_of(frame, value)
-    return any(_PATTERNS["form"].search(base) for cls in classes for base in cls.outer_bases())
 
 
 def _fill_in(frame: Activation, path: str) -> None:

@@ -311,8 +311,10 @@ class _Judge:
             return False
         if form.find("id") is not None or self._page.text[form.start - 1 : form.start] in _QUOTES:
             return False  # a script outside of this page may send or write it
-        if self._is_selected(form):
-            return False
+        names = form.find("class")
+        classes = self._text(names).split() if names else []
+        if any(f"{quote}.{name}" in self._page.text for name in classes for quote in "'\""):
+            return False  # a script of this page selects it, and may send it
         if action is None:
             return True
         address = self._text(action).strip()
@@ -320,12 +322,6 @@ class _Judge:
         return _PATTERNS["own_action"].fullmatch(address) is not None and not address.endswith(
             ".html"
         )
-
-    def _is_selected(self, form: Element) -> bool:
-        """Whether a script of the page selects a form by one of its classes, and may send it."""
-        names = form.find("class")
-        classes = self._text(names).split() if names else []
-        return any(f"{quote}.{name}" in self._page.text for name in classes for quote in "'\"")
 
     def _is_all_of(self, start: int, end: int, tag: Tag) -> bool:
         """Whether a tag is all that is between two places, except white space."""

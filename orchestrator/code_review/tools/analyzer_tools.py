@@ -393,7 +393,9 @@ class SideTool(Analysis[SideAnalyzer]):
                 continue
             marks = describe_template(path, "\n".join(self._workspace.read(side, path)))
             named = f"{why}; {TEMPLATE}, with {marks}" if marks and TEMPLATE not in why else why
-            if lies_among_templates(path) and TEMPLATE in named:
+            # Where templates lie, marks of one are no way around a parser.
+            among = TEMPLATE_DIRECTORY.search(path) or "{{" in path.rpartition("/")[0]
+            if among and TEMPLATE in named:
                 known[path] = named
             elif path in unread and PLACE.split(unread[path])[0] == PLACE.split(why)[0]:
                 known[path] = f"{named}; base's version could not be read either"
@@ -418,11 +420,6 @@ class SideTool(Analysis[SideAnalyzer]):
         except SandboxError as error:
             return AnalyzerReport(analyzer.name, "", error=str(error))
         return report
-
-
-def lies_among_templates(path: str) -> bool:
-    """Whether a file lies where templates do: there, marks of one are no way around a parser."""
-    return TEMPLATE_DIRECTORY.search(path) is not None or "{{" in path.rpartition("/")[0]
 
 
 class ChangeTool(Analysis[ChangeAnalyzer]):
