@@ -156,13 +156,12 @@ class Calls(Syntax, ABC):
             self.call_elsewhere(node, full, arguments.values, state)
         if self.tables.stops.search(full):
             state.dead = True
-        guard = self._guard(full, receiver, arguments)
-        passed, failed = guard, value.failed
+        passed = merge(self._guard(full, receiver, arguments), back.passed)
         if arguments.values and self.tables.same.search(full):
             passed = merge(passed, arguments.values[0].passed)
         if back.taints and not value.taints:
             value = back
-        return replace(value, passed=merge(value.passed, passed), failed=failed)
+        return replace(value, passed=merge(value.passed, passed))
 
     def call_elsewhere(
         self, node: SgNode, name: str, values: Sequence[FlowValue], state: FlowState
@@ -236,8 +235,7 @@ class Calls(Syntax, ABC):
                 given.nodes.append(child)
                 given.values.append(value)
         given.named = named
-        initial = node.field("initializer")
-        if initial is not None:
+        for initial in node.field_children("initializer"):
             self.evaluate(initial, state)
         return given
 
@@ -255,7 +253,7 @@ class Calls(Syntax, ABC):
     ) -> None:
         called = name.lstrip("~")
         for sink in rows_about(self.tables, "sinks", called):
-            if sink.sets:
+            if sink.sets or (sink.code == "sql" and self.tables.prepared.search(called)):
                 continue
             if bare or name != called:  # a function of the program with the same name
                 self.safe.add((line_of(node), sink.code))
@@ -320,14 +318,15 @@ class Calls(Syntax, ABC):
         """Run the functions that a call is given, with what it gives them."""
         functions = [child for child in given.nodes if child.kind() in self.tables.functions]
         functions += [value.function for value in given.values if value.function]
-        block = node.field("block")
-        functions += [block] if block is not None else []
+        functions += node.field_children("block")
         results = []
         for function in functions:
             bound = self._bound(node, name, function, receiver)
             if bound or self.is_of_interest(function, state, name):
-                results.append(self.run_function(function, state, bound, name))
-        return either([value for value in results if value.taints])
+                value = self.run_function(function, state, bound, name)
+                equal = value.passed and _PATTERNS["any"].match(f"{name} {function.text()}")
+                results += [value] if value.taints or equal else []
+        return either(results)
 
     def _bound(
         self, node: SgNode, name: str, function: SgNode, receiver: FlowValue

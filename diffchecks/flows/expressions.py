@@ -15,6 +15,7 @@ from diffchecks.flows.flow_tables import rows_about
 from diffchecks.flows.syntax import line_of, part_of, quote_source, unquote
 from diffchecks.flows.values import (
     CLEAN,
+    TARGETS,
     UNKNOWN,
     FlowState,
     FlowValue,
@@ -207,8 +208,9 @@ class Expressions(Calls):
         for one, two in ((left, right), (right, left)):
             known = "is" in operator or _PATTERNS["own_origin"].search(two.name)
             constant = not two.taints and (known or UNKNOWN not in two.text) and two.text
-            if one.taints and constant and not _PATTERNS["missing"].fullmatch(two.text):
-                same = checked([one])
+            stored = not two.taints and _PATTERNS["elsewhere"].search(two.name)
+            if one.taints and (constant or stored) and not _PATTERNS["missing"].fullmatch(two.text):
+                same = checked([one]) if constant else checked([one], TARGETS)
                 if operator in _EQUAL:
                     return FlowValue(passed=same)
                 if operator in _UNEQUAL:

@@ -35,6 +35,7 @@ parameters replaced, as in ``http.Request.URL.Query().Get``:
     stops      calls that do not return
     clears     calls whose result does no harm to some classes
     guards     calls that are true for a value that does no harm to some classes
+    prepared   calls of a prepared statement, whose arguments are its values
     sinks      see ``FlowSink``
 """
 
@@ -140,6 +141,7 @@ class FlowTables(Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_o
     stops: re.Pattern[str]
     clears: tuple[Clearing, ...]
     guards: tuple[Clearing, ...]
+    prepared: re.Pattern[str] = NOTHING
     sinks: tuple[FlowSink, ...]
     returned: tuple[FlowSink, ...] = ()
     commands: re.Pattern[str] = NOTHING

@@ -180,8 +180,7 @@ class Tracing(Expressions):
             value = self.evaluate(given, inner)
             self.bind_name(target, replace(value, fields={}), inner)
             done = {given, target}
-        condition = node.field("condition")
-        if condition is not None:
+        for condition in node.field_children("condition"):
             inner.clear(self.evaluate(condition, inner).passed)
             done.add(condition)
         for child in node.named_children():
@@ -203,8 +202,7 @@ class Tracing(Expressions):
 
     def branch(self, node: SgNode, condition: SgNode, state: FlowState) -> FlowValue:
         """One side of a condition, or both."""
-        first = node.field("initializer")
-        if first is not None:
+        for first in node.field_children("initializer"):
             self.evaluate(first, state)
         test = self.evaluate(condition, state)
         passed, failed = test.passed, test.failed
@@ -241,8 +239,8 @@ class Tracing(Expressions):
             values.append(value if case.named_children() else CLEAN)
             inner.dead = inner.dead and not re.search(r"\bbreak\b", case.text())
             states.append(inner)
-        other = [each for each in node.named_children() if each.kind() == "else"]
-        values += [self.evaluate(each, state) for each in other]
+        others = (each for each in node.named_children() if each.kind() == "else")
+        values += [self.evaluate(each, state) for each in others]
         state.become(states if default and states else [state, *states])
         return either(values)
 
@@ -350,11 +348,7 @@ class Tracing(Expressions):
         """What a parameter is when nobody passes it: a request, a part of one, or anything."""
         above = node.parent()
         written = node.text()
-        if (
-            above is not None
-            and "parameters" not in above.kind()
-            and above.kind() != "parameter_list"
-        ):
+        if above is not None and not re.search("parameters|^parameter_list$", above.kind()):
             written = above.text()
         name = next((each.text() for each in self.names_in(node)), written)
         if self.language.known.fullmatch(written):

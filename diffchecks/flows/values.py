@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 UNKNOWN, TAINTED = "\0", "\1"
 ALL = "all"
+TARGETS = frozenset({"ssrf", "redirect"})
 _HOST = re.compile(r"(?i)(?:get)?(?:host|hostname|origin|authority)")
 _MAX_TAINTS = 6
 _MAX_STEPS = 12
@@ -128,7 +129,7 @@ def checked(values: Iterable[FlowValue], classes: frozenset[str] = frozenset({AL
         found[taint.key] = classes
         url, _, part = taint.key.rpartition(".")
         if _HOST.fullmatch(part):
-            found[url] = frozenset({"ssrf", "redirect"})
+            found[url] = TARGETS
     return found
 
 

@@ -158,7 +158,7 @@ class _Tree:
             near.update(self.by_stem[_stem(caller.path)])
         if bare and caller.path.endswith(_BARE):
             near.update(self.by_function.get(name, ()))
-        for path in sorted(near, key=lambda path: -len(commonpath([path, caller.path]))):
+        for path in sorted(near, key=lambda path: (-len(commonpath([path, caller.path])), path)):
             text = self.text(path) if name and path != caller.path else ""
             if f"{name}(" not in text and "exports" not in text and f"{name} " not in text:
                 continue

@@ -207,21 +207,20 @@ def edges(call: EvaluatedCall, name: str) -> Implication | None:
 
 
 def any_of(frame: Activation, node: ast.Call) -> Implication | None:
-    """What ``any(c in text for c in "...")`` implies for the text if it is false."""
-    if len(node.args) != 1 or not isinstance(node.args[0], ast.GeneratorExp):
-        return None
-    generator = node.args[0]
-    test = generator.elt
-    if len(generator.generators) != 1 or generator.generators[0].ifs:
-        return None
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        return None
-    characters = constants(frame, frame.evaluate(generator.generators[0].iter))
+    """What ``any(c in text for c in "...")`` implies for the text, or a text of a list."""
+    match node.args:
+        case [ast.GeneratorExp(ast.Compare(ops=[op]) as test, [ast.comprehension(ifs=[]) as each])]:
+            listed = frame.evaluate(each.iter)
+        case _:
+            return None
+    if isinstance(op, ast.Eq) and not collect_taints(listed, frame.state):
+        return evaluate_compare(frame, test).implies
+    characters = constants(frame, listed)
     if not isinstance(characters, str | tuple) or len(characters) > _MAX_CHARACTERS * 8:
         return None
     facts = [f"lacks {character}" for character in characters if isinstance(character, str)]
     taints = collect_taints(frame.evaluate(test.comparators[0]), frame.state)
-    if not isinstance(test.ops[0], ast.In) or not isinstance(test.left, ast.Name) or not taints:
+    if not isinstance(op, ast.In) or not isinstance(test.left, ast.Name) or not taints:
         return None
     return Implication({}, facts_about(taints, *facts))
 

@@ -46,6 +46,18 @@ def test_a_flow_is_found_from_both_of_its_ends_and_a_safe_one_from_none(
         assert found(tmp_path, twin, twin) == [], change
 
 
+def test_of_functions_with_one_name_the_first_is_run_each_time(tmp_path: Path) -> None:
+    go = "package store\nfunc Run(name string) { %s }\n"
+    files = {f"store/{each}.go": go % "log(name)" for each in "bcdefgh"}
+    files["store/a.go"] = go % 'exec.Command("sh", "-c", name)'
+    files["api/a.go"] = (
+        "package api\n"
+        'func f(w http.ResponseWriter, r *http.Request) { store.Run(r.FormValue("name")) }\n'
+    )
+    (one,) = found(tmp_path, files, files)
+    assert one.path == "store/a.go"
+
+
 @pytest.mark.parametrize(
     ("of_class", "expected"),
     [
