@@ -175,6 +175,8 @@ def test_conditions_that_never_change_are_found_at_the_end_of_a_longer_one(
 REACT = "const A = ({ text }) => <p dangerouslySetInnerHTML={{ __html: show(text) }} />;"
 LATER = REACT.replace("<p", "{ const b = show(text); return <p").replace("show(text) }}", "b }}")
 LAST = "for (auto it = all.begin(); it != all.end(); ++it)"
+DROPPED = "async function save(x) { await g(x); }\nasync () => {\n  // eslint-disable-next-line "
+TASK = "class A { async Task Go() { await G(); }\nasync Task F() {\n#pragma warning disable CS"
 DROP = "static void drop(node *n) { free(n); }"
 
 
@@ -272,6 +274,17 @@ DROP = "static void drop(node *n) { free(n); }"
             "<?php if ($user->token == $_GET['token']) { f(); }",
         ),
         ("a.sh", "A=$(g) || exit 1\nexport A", "export A=$(g) || exit 1"),
+        (
+            "a.ts",
+            f"{DROPPED}@typescript-eslint/no-floating-promises\n  save(1);\n}};",
+            f"{DROPPED}no-console\n  save(1);\n}};",
+        ),
+        (
+            "a.ts",
+            "async () => { await book(1);\nbook(2); // eslint-disable-line no-floating-promises\n}",
+            "async () => { await book(1);\nbook(2);\n// eslint-disable-next-line no-floating-promises\n}",
+        ),
+        ("a.cs", f"{TASK}4014\n Go();\n}} }}", f"{TASK}1998\n Go();\n}} }}"),
         (
             "a.java",
             'class A { String a = "DES"; Object f(String b) { return Cipher.getInstance(b); } }',

@@ -341,9 +341,10 @@ async def test_a_fixture_requested_by_name_is_no_redefinition(export: Export) ->
 async def test_a_comment_vouches_for_a_quoted_type_and_no_name(export: Export) -> None:
     text = (
         'def f() -> "Client":  # noqa\n    return g()  # noqa\n\n\ndef h() -> "Client":\n    pass\n'
+        "Import(1)  # noqa: E501, F821\nExport(1)  # type: ignore[name-defined]\nGlob(1)  # noqa: E501\n"
     )
     report = await Ruff({"F821"}).run(export({"a.py": text}), ["a.py"])
-    assert [(found.line, found.column) for found in report.findings] == [(2, 12), (5, 13)]
+    assert [(found.line, found.column) for found in report.findings] == [(2, 12), (5, 13), (9, 1)]
 
 
 async def test_security_findings_have_a_lower_confidence(export: Export) -> None:
