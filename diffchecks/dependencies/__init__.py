@@ -44,7 +44,8 @@ def run(job: DependenciesJob) -> CheckReply:
     changed = [f.path for f in job.files if f.status != "deleted" and is_manifest(f.path)]
     of_head = [find_manifest(job.head_root, path) for path in (*changed, *job.members)]
     local = {each.own_name.lower() for each in of_head}  # packages of the repository itself
-    sources = (one.source for each in of_head for one in each.dependencies.values())
+    sources = [one.source for each in of_head for one in each.dependencies.values()]
+    sources += [one.written for each in of_head for one in each.settings]
     named = set(map(repository, filter(None, sources)))
     for file in job.files:
         path, old, added = file.path, file.old_path, set(file.added)

@@ -241,10 +241,17 @@ def join(left: Value, right: Value) -> Value:
         left.locs if left.locs == right.locs else tuple({*left.locs, *right.locs})[:MAX_LOCS],
         left.target if left.target is right.target or right.target is None else right.target,
         commonprefix(prefixes) if all(prefixes) else "",  # noqa: RUF071
-        left.marks & right.marks,
+        left.marks if left.marks == right.marks else _common_marks(left, right),
         None,
         () if same_value else _either_constant(left, right),
     )
+
+
+def _common_marks(left: Value, right: Value) -> frozenset[str]:
+    """The marks of both; where one is of the program alone, nothing untrusted leads it."""
+    alone = [not (one.taints or one.locs) for one in (left, right)]
+    led = left.marks if alone[1] else right.marks if alone[0] else frozenset()
+    return (left.marks & right.marks) | (led & {"led"})
 
 
 def _either_constant(left: Value, right: Value) -> tuple[Any, ...]:

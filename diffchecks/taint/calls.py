@@ -183,6 +183,9 @@ def _text_method(frame: Activation, record: EvaluatedCall, name: str) -> Value |
     if folded is not None:
         return folded
     result: Value | None = None
+    begins = record.args[0].const if name == "startswith" and record.args else None
+    if isinstance(begins, str) and text.prefix.startswith(begins):
+        return Value(True)
     if name == "format" and (text.known or text.prefix or text.taints):
         result = strings.format_string(record, frame.state)
     elif name == "join" and (isinstance(text.const, str | bytes) or not text.ref):

@@ -18,9 +18,8 @@ from diffchecks.taint.abstract_values import (
 from diffchecks.taint.call_frames import Activation, EvaluatedCall, TaintFinding
 from diffchecks.taint.library_models import Sink
 from diffchecks.taint.module_index import Bound, Class, Function
+from diffchecks.taint.strings import TARGET
 
-_HOST: Final = re.compile(r"[a-zA-Z][\w+.-]*://[^/?#\\]+[/?#]")
-_PATH: Final = re.compile(r"/[^/\\]")
 _BEGINNINGS: Final = read_patterns("text_beginnings")
 SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "parameter": 0.5, "stored": 0.8}
 _SUFFIXES: Final = read_map("maps.yaml", "code_endings")
@@ -136,11 +135,7 @@ def fixed(sink: Sink, value: Value) -> bool:
         return bool(text)
     if sink.prefix in _BEGINNINGS:
         return _BEGINNINGS[sink.prefix].match(text) is None
-    if "led" in value.marks:
-        return True  # the program determines the target elsewhere
-    if _HOST.match(text):
-        return True
-    return sink.prefix == "host-or-path" and _PATH.match(text) is not None
+    return "led" in value.marks or TARGET.match(text) is not None
 
 
 def _sends_html(frame: Activation, sink: Sink, value: Value) -> bool:

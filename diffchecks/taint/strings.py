@@ -14,6 +14,8 @@ from diffchecks.taint.call_frames import Activation, EvaluatedCall
 
 _PERCENT: Final = re.compile(r"%(?:\((\w+)\))?[-+ #0]*(?:\*|\d+)?(?:\.\d+)?([a-zA-Z%])")
 _NEGATED: Final = re.compile(r"\[\^(?:\\[wds]|[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ .@-])++\][+*]?")
+TARGET: Final = re.compile(r"[a-zA-Z][\w+.-]*://[^/?#\\]+[/?#]|/[^/\\]")
+"""How a text begins in which nothing that follows chooses the host."""
 _NUMERIC: Final = "dioxXeEfFgGbcn"
 _MAX_PREFIX: Final = 500
 TEXT: Final = ("text",)  # it is neither a mapping nor a list
@@ -33,7 +35,8 @@ def concatenate(parts: Sequence[Value], state: AbstractState) -> Value:
             break
     merged = merge_taints(*_spliced(parts, state))
     taints = tuple(taint.with_facts(TEXT) for taint in merged)
-    return Value(taints=taints, prefix=prefix[:_MAX_PREFIX], marks=_led(parts, state))
+    marks = frozenset({"led"}) if TARGET.match(prefix) else _led(parts, state)
+    return Value(taints=taints, prefix=prefix[:_MAX_PREFIX], marks=marks)
 
 
 def _spliced(parts: Sequence[Value], state: AbstractState) -> Iterator[tuple[Taint, ...]]:
@@ -51,7 +54,7 @@ def _spliced(parts: Sequence[Value], state: AbstractState) -> Iterator[tuple[Tai
 
 
 def _led(parts: Sequence[Value], state: AbstractState) -> frozenset[str]:
-    """``led`` if the text begins with something untainted, known or not."""
+    """``led`` if the text begins with something untainted, known or not: that chooses the host."""
     for part in parts:
         if part.known and part.const == "":
             continue

@@ -358,6 +358,10 @@ FORKS = {
         PACKAGE.format("", f'"a": "{source}#{COMMIT}"')
         for source in ("s/a", "git+https://b.example/s/a.git")
     ),
+    "composer.json": tuple(
+        f'{{"require": {{"s/a": "dev-x"}}, "repositories": [{{"type": "git", "url": "https://{host}/s/a"}}]}}'
+        for host in ("github.com", "b.example")
+    ),
 }
 LOCK_TEXTS = {
     "Gemfile.lock": (
@@ -376,6 +380,13 @@ LOCK_TEXTS = {
         for url in (
             "https://registry.npmjs.org/a/-/a-1.0.0.tgz",
             f"git+ssh://git@github.com/s/a.git#{COMMIT}",
+        )
+    ),
+    "composer.lock": tuple(
+        f'{{"packages": [{{"name": "s/a", "version": "{version}", "{kind}": {{"url": "{url}"}}}}]}}'
+        for version, kind, url in (
+            ("1.0.0", "dist", "https://api.github.com/repos/s/a/zipball/1f"),
+            ("dev-x", "source", "https://github.com/s/a.git"),
         )
     ),
 }
