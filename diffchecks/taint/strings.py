@@ -16,6 +16,8 @@ _PERCENT: Final = re.compile(r"%(?:\((\w+)\))?[-+ #0]*(?:\*|\d+)?(?:\.\d+)?([a-z
 _NEGATED: Final = re.compile(r"\[\^(?:\\[wds]|[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ .@-])++\][+*]?")
 TARGET: Final = re.compile(r"[a-zA-Z][\w+.-]*://[^/?#\\]+[/?#]|/[^/\\]")
 """How a text begins in which nothing that follows chooses the host."""
+_LEADS: Final = re.compile(rf"{TARGET.pattern}|[^\0]*\0(?!://[^/?#\0]*\Z)")
+_LED: Final = frozenset({"led"})
 _NUMERIC: Final = "dioxXeEfFgGbcn"
 _MAX_PREFIX: Final = 500
 TEXT: Final = ("text",)  # it is neither a mapping nor a list
@@ -35,7 +37,7 @@ def concatenate(parts: Sequence[Value], state: AbstractState) -> Value:
             break
     merged = merge_taints(*_spliced(parts, state))
     taints = tuple(taint.with_facts(TEXT) for taint in merged)
-    marks = frozenset({"led"}) if TARGET.match(prefix) else _led(parts, state)
+    marks = _LED if TARGET.match(prefix) else _led(parts, state)
     return Value(taints=taints, prefix=prefix[:_MAX_PREFIX], marks=marks)
 
 
@@ -54,13 +56,12 @@ def _spliced(parts: Sequence[Value], state: AbstractState) -> Iterator[tuple[Tai
 
 
 def _led(parts: Sequence[Value], state: AbstractState) -> frozenset[str]:
-    """``led`` if the text begins with something untainted, known or not: that chooses the host."""
+    """``led`` if something untainted, known or not, chooses the host of the text as an address."""
+    before = ""
     for part in parts:
-        if part.known and part.const == "":
-            continue
-        if part.known or collect_taints(part, state):
-            return part.marks & {"led"}
-        return frozenset({"led"})
+        if not part.known and collect_taints(part, state):
+            return _LED if _LEADS.match(before) else part.marks & _LED
+        before += str(part.const) if part.known else "\0"
     return frozenset()
 
 

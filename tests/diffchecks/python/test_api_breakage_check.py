@@ -131,10 +131,19 @@ def test_an_application_and_what_is_beside_the_distributed_packages_have_no_api(
     assert compare(check, base, head).findings == []
     with_metadata = {"setup.cfg": ""}
     services: dict[str, str]
-    for services in ({}, {"docker-compose.yml": "services: {db: {image: postgres}}\n"}, {"sandbox/manage.py": ""}):
+    for services in (
+        {},
+        {"docker-compose.yml": "services: {db: {image: postgres}}\n"},
+        {"sandbox/manage.py": ""},
+    ):
         library = with_metadata | services
         assert compare(check, base | library, head | library).findings
-    for beside in ("alembic.ini", "container/compose.yml", "src/manage.py", "src/other/__init__.py"):
+    for beside in (
+        "alembic.ini",
+        "container/compose.yml",
+        "src/manage.py",
+        "src/other/__init__.py",
+    ):
         with_more = with_metadata | {beside: ""}
         assert compare(check, base | with_more, head | with_more).findings == []
 
