@@ -25,7 +25,6 @@ SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "parameter": 0.5, 
 _SUFFIXES: Final = read_map("maps.yaml", "code_endings")
 # Classes for which a stored part of the text counts.
 _STORED: Final = frozenset({"sql", "command", "code", "template"})
-_HTML: Final = re.compile("text/html")
 _LOCAL: Final = 0.4
 _DOUBTFUL: Final = 0.5  # too many unknown functions on the path
 _SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
@@ -114,35 +113,27 @@ def _program(frame: Activation, value: Value) -> Value | None:
             chosen.append(first)
         flag, script = vector.items.get(1), vector.items.get(2)
         flags = () if flag is None else flag.options
-        if flags and script and _SCRIPT_FLAGS.issuperset(flags) and _runs_scripts(first):
+        name = first.const if first is not None else None
+        # An unknown program may accept a script after ``-c``.
+        runs = not isinstance(name, str) or _SHELLS.fullmatch(name.rpartition("/")[2])
+        if flags and script and _SCRIPT_FLAGS.issuperset(flags) and runs:
             chosen.append(script)
     return Value(taints=join_all(chosen).taints) if chosen else None
 
 
-def _runs_scripts(program: Value | None) -> bool:
-    """Whether a program accepts a script after ``-c``; an unknown one may."""
-    if program is None or not isinstance(program.const, str):
-        return True
-    return _SHELLS.fullmatch(program.const.rpartition("/")[2]) is not None
-
-
 def fixed(sink: Sink, value: Value) -> bool:
     """Whether the value's fixed beginning already determines the target."""
-    if not sink.prefix:
-        return False
     text = prefix_of(value)
-    if sink.prefix == "any":
-        return bool(text)
     if sink.prefix in _BEGINNINGS:
         return _BEGINNINGS[sink.prefix].match(text) is None
-    return "led" in value.marks or TARGET.match(text) is not None
+    return sink.prefix != "" and ("led" in value.marks or TARGET.match(text) is not None)
 
 
 def _sends_html(frame: Activation, sink: Sink, value: Value) -> bool:
     """Whether text of unknown beginning is markup, as the function says what it sends."""
     if sink.prefix != "markup" or prefix_of(value) or frame.function is None:
         return False
-    return branch_conditions.mentions_in_body(frame.function, _HTML)
+    return branch_conditions.mentions_in_body(frame.function, re.compile("text/html"))
 
 
 def _applies(

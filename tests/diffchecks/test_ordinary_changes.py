@@ -240,6 +240,12 @@ CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.py": FLASK + "    return gzip.open('a/' + request.files['x'].filename).read()\n"},
         "security.path-traversal",
     ),
+    "an agent that a function makes now, JavaScript": (
+        {"a.js": "get(url, {\n  agent: new https.Agent({ ...o, rejectUnauthorized: false }),\n});\n"},
+        {"a.js": "function f(s) {\n  return s\n    ? new https.Agent({ ...o, rejectUnauthorized: false })\n    : null;\n}\nget(url, { agent: f(1) });\n"},
+        {"a.js": "function f(s) {\n  return s\n    ? new tls.Agent({ ...o, rejectUnauthorized: false })\n    : null;\n}\nget(url, { agent: f(1) });\n"},
+        "security.tls-unverified",
+    ),
 }  # fmt: skip
 
 
