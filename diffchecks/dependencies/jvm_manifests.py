@@ -10,9 +10,11 @@ from diffchecks.dependencies.package_sources import (
     Dependency,
     Manifest,
     SourceSetting,
+    declared,
     insecure,
     manifest,
     registry,
+    table,
 )
 
 _ECOSYSTEM = "Maven"
@@ -31,7 +33,7 @@ class _Builder(ElementTree.TreeBuilder):
     def start(self, tag: str, attrs: dict[Any, Any]) -> ElementTree.Element:
         self.depth += 1
         if self.depth > _MAX_NESTED:
-            raise ValueError
+            raise ValueError(f"it is nested deeper than {_MAX_NESTED} levels")
         return super().start(tag.rpartition("}")[2], attrs)
 
     def end(self, tag: str) -> ElementTree.Element:
@@ -39,7 +41,7 @@ class _Builder(ElementTree.TreeBuilder):
         return super().end(tag.rpartition("}")[2])
 
     def doctype(self, *_: Any) -> None:
-        raise ValueError
+        raise ValueError("it has a DTD, which is not read")
 
 
 def _text(element: ElementTree.Element, tag: str) -> str:
@@ -54,9 +56,10 @@ def maven(text: str) -> Manifest:
         ValueError: it is not XML, has a DTD, or is nested too deeply.
     """
     try:
-        top = ElementTree.fromstring(text, ElementTree.XMLParser(target=_Builder()))  # noqa: S314 - it has no DTD
-    except ElementTree.ParseError:
-        raise ValueError from None
+        parser = ElementTree.XMLParser(target=_Builder())  # noqa: S314 - it has no DTD
+        top = ElementTree.fromstring(text.strip() or "<project/>", parser)  # noqa: S314 - as above
+    except ElementTree.ParseError as error:
+        raise ValueError(str(error)) from None
     defined = {
         one.tag: (one.text or "").strip() for group in top.findall("properties") for one in group
     }
@@ -164,17 +167,17 @@ def _without_publishing(code: str) -> str:
 def version_catalog(text: str) -> Manifest:
     """Read a libs.versions.toml."""
     document = load_toml(text)
-    versions = document.get("versions", {})
+    versions = table(document, "versions")
     found: list[Dependency] = []
     for kind, key in (("libraries", "module"), ("plugins", "id")):
-        found += _of_catalog(document.get(kind, {}).values(), key, versions)
+        found += _of_catalog(declared(document, dict, kind).values(), key, versions)
     return manifest(_ECOSYSTEM, found)
 
 
 def _of_catalog(
     entries: Iterable[Any], key: str, versions: Mapping[str, Any]
 ) -> Iterator[Dependency]:
-    for entry in entries:
+    for entry in (one for one in entries if isinstance(one, str | dict)):
         called = ""
         if isinstance(entry, str):
             name, _, version = entry.rpartition(":")

@@ -48,6 +48,10 @@ class LockEntry(Struct, frozen=True):
     urls: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and isinstance(self.version, str)):
+            raise TypeError
+
     @property
     def is_exempt(self) -> bool:
         """Whether it needs no digest."""
@@ -260,13 +264,15 @@ def read_entries(path: str, text: str) -> list[LockEntry]:
     Raises:
         Gap: the file is malformed.
     """
+    if text.strip() in {"", "{}"}:
+        return []
     try:
         return list(_READERS[path.rpartition("/")[2]](text))
     except (json.JSONDecodeError, tomllib.TOMLDecodeError, MalformedError) as error:
         raise Gap(f"its packages could not be read, {error}; {AGAIN}") from None
     except RecursionError:
         raise Gap(f"its packages could not be read, it is nested too deeply; {AGAIN}") from None
-    except (ValueError, TypeError, AttributeError, KeyError):
+    except (ValueError, TypeError, AttributeError, LookupError):
         raise Gap(f"its packages could not be read, it has an unknown structure; {AGAIN}") from None
 
 

@@ -17,7 +17,16 @@ from diffchecks.check_io import Gap, Source, load_toml, read
 from diffchecks.data_files import read_patterns, read_yaml, vocabulary
 from diffchecks.dependencies import jvm_manifests, package_sources
 from diffchecks.dependencies.lock_file_entries import LockEntry
-from diffchecks.dependencies.package_sources import NOTHING, Dependency, Manifest, manifest
+from diffchecks.dependencies.package_sources import (
+    NOTHING,
+    Dependency,
+    Manifest,
+    declared,
+    manifest,
+    table,
+    tables,
+    text_of,
+)
 from diffchecks.file_patterns import matches
 
 _PATTERNS = read_patterns("manifests")
@@ -45,8 +54,11 @@ def read_manifest(path: str, text: str) -> Manifest:
     reader = _find_reader(path) or _requirements
     try:
         return reader(text)
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise Gap(f"its dependencies could not be read: {type(error).__name__}") from None
+    except RecursionError:
+        raise Gap("its dependencies could not be read: it is nested too deeply") from None
+    except ValueError as error:
+        why = " ".join(str(error).split())
+        raise Gap(f"its dependencies could not be read: it does not parse: {why}") from None
 
 
 def find_manifest(root: str, path: str | None) -> Manifest:
@@ -86,24 +98,25 @@ def _requirements(text: str) -> Manifest:
 
 def _pyproject(text: str) -> Manifest:
     document = load_toml(text)
-    project, tool = document.get("project", {}), document.get("tool", {})
-    listed = [
-        *project.get("dependencies", ()),
-        *document.get("build-system", {}).get("requires", ()),
-        *(item for group in project.get("optional-dependencies", {}).values() for item in group),
-        *(item for group in document.get("dependency-groups", {}).values() for item in group),
+    project, tool = table(document, "project"), table(document, "tool")
+    extras, groups = ("project", "optional-dependencies"), ("dependency-groups",)
+    places = [("project", "dependencies"), ("build-system", "requires")]
+    places += [
+        (*each, name) for each in (extras, groups) for name in declared(document, dict, *each)
     ]
+    listed = [item for place in places for item in declared(document, list, *place)]
     found = [
         dependency for item in listed if isinstance(item, str) and (dependency := _python(item))
     ]
-    poetry = tool.get("poetry", {})
-    groups = [poetry.get("dependencies", {}), poetry.get("dev-dependencies", {})]
-    groups += [group.get("dependencies", {}) for group in poetry.get("group", {}).values()]
-    for group in groups:
-        found += [
-            dependency for dependency in _tables(group, _REMOTE) if dependency.name != "python"
-        ]
-    given = tool.get("uv", {}).get("sources", {}).items()
+    poetry = table(tool, "poetry")
+    for group in (
+        poetry,
+        {"dependencies": poetry.get("dev-dependencies")},
+        *tables(poetry, "group"),
+    ):
+        every = _tables(declared(group, dict, "dependencies"), _REMOTE)
+        found += [dependency for dependency in every if dependency.name != "python"]
+    given = table(tool, "uv", "sources").items()
     sources = [(k, v) for k, each in given for v in (each if isinstance(each, list) else [each])]
     found += _tables({k: v for k, v in sources if _has(v, *_REMOTE)}, _REMOTE)
     local = {re.sub(r"[-_.]+", "-", name).lower() for name, v in sources if _has(v, *_LOCAL)}
@@ -119,15 +132,15 @@ def _has(value: Any, *keys: str) -> bool:
 
 def _cargo(text: str) -> Manifest:
     document = load_toml(text)
-    places = [document, document.get("workspace", {}), *document.get("target", {}).values()]
+    places = [document, table(document, "workspace"), *tables(document, "target")]
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
-    groups = [place.get(kind, {}) for place in places for kind in kinds]
-    patches = [each for group in document.get("patch", {}).values() for each in group.items()]
+    groups = [declared(place, dict, kind) for place in places for kind in kinds]
+    patches = [each for group in tables(document, "patch") for each in group.items()]
     groups.append({name: value for name, value in patches if _has(value, *_REMOTE)})
     local = {name.lower() for name, value in patches if _has(value, *_LOCAL)}
     every = (dependency for group in groups for dependency in _tables(group, ("git",)))
     found = (dependency for dependency in every if dependency.name not in local)
-    return manifest("crates.io", found, own_name=document.get("package", {}).get("name"))
+    return manifest("crates.io", found, own_name=table(document, "package").get("name"))
 
 
 def _tables(group: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Dependency]:
@@ -147,20 +160,21 @@ def _tables(group: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Dependenc
 
 
 def _npm(text: str) -> Manifest:
-    document = json.loads(text)
+    document = table(json.loads(text.strip() or "{}"))
     found = []
     for group in _NPM_GROUPS:
-        for name, spec in document.get(group, {}).items():
+        for name, given in declared(document, dict, group).items():
+            spec = text_of(given)
             if spec.startswith(_NPM_LOCAL):
                 continue
             elsewhere = bool(_PATTERNS["npm_host"].match(spec))
             found.append(
                 Dependency(name, name, "" if elsewhere else spec, spec if elsewhere else "")
             )
-    scripts = document.get("scripts", {})
+    scripts = table(document, "scripts")
     hooks = {name: scripts[name] for name in _NPM_HOOKS if name in scripts}
     # It also runs in a checkout, usually to build the package or to set up git hooks.
-    if _PATTERNS["program"].search(scripts.get("prepare", "")):
+    if _PATTERNS["program"].search(text_of(scripts.get("prepare"))):
         hooks["prepare"] = scripts["prepare"]
     return manifest("npm", found, hooks, own_name=document.get("name"))
 
@@ -181,16 +195,14 @@ def go_modules(text: str) -> Iterator[LockEntry]:
 
 
 def _composer(text: str) -> Manifest:
-    document = json.loads(text)
-    listed = {**document.get("require", {}), **document.get("require-dev", {})}
+    document = table(json.loads(text.strip() or "{}"))
+    listed = declared(document, dict, "require") | declared(document, dict, "require-dev")
     # A name without a slash is PHP itself, or an extension of it.
-    given = document.get("repositories", ())
-    places = given.values() if isinstance(given, dict) else given
-    folders = (one for one in places if isinstance(one, dict) and one.get("type") == "path")
+    folders = (one for one in tables(document, "repositories") if one.get("type") == "path")
     # The names of directories, or patterns of these, that hold packages.
     local = [str(one.get("url", "")).rstrip("/").rpartition("/")[2] for one in folders]
     found = (
-        Dependency(name.lower(), name, spec)
+        Dependency(name.lower(), name, text_of(spec))
         for name, spec in listed.items()
         if "/" in name
         if not any(fnmatchcase(name.rpartition("/")[2], path) for path in filter(None, local))
@@ -205,8 +217,8 @@ def _composer(text: str) -> Manifest:
 
 def _script(document: Mapping[str, Any], name: str) -> str:
     """The commands of a Composer script: one or several."""
-    commands = document.get("scripts", {}).get(name, "")
-    return commands if isinstance(commands, str) else " && ".join(map(str, commands))
+    commands = table(document, "scripts").get(name)
+    return " && ".join(map(str, commands)) if isinstance(commands, list) else text_of(commands)
 
 
 def _gemfile(text: str) -> Manifest:
@@ -228,7 +240,7 @@ def _gemfile(text: str) -> Manifest:
 
 def _pipfile(text: str) -> Manifest:
     document = load_toml(text)
-    groups = [document.get(group, {}) for group in ("packages", "dev-packages")]
+    groups = [declared(document, dict, group) for group in ("packages", "dev-packages")]
     found = (one for group in groups for one in _tables(group, ("git", "file")))
     return manifest("PyPI", found, settings=package_sources.pipenv(document))
 
@@ -237,8 +249,8 @@ def _setup_cfg(text: str) -> Manifest:
     parser = ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(text)
-    except ConfigParserError:
-        raise ValueError from None
+    except ConfigParserError as error:
+        raise ValueError(str(error)) from None
     listed = [parser.get("options", name, fallback="") for name in _SETUP_LISTS]
     if parser.has_section("options.extras_require"):
         listed += [value for _, value in parser.items("options.extras_require")]

@@ -1,13 +1,15 @@
 """The entries of a manifest, in a common form for all kinds, and where packages come from."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from diffchecks.check_io import Gap
 from diffchecks.data_files import read_patterns
 
 _PATTERNS = read_patterns("package_sources")
+T = TypeVar("T", bound=dict[str, Any] | list[Any])
 
 
 class Dependency(Struct, frozen=True):
@@ -68,6 +70,45 @@ def repository(source: str) -> str:
 NOTHING = Manifest("", {}, {}, ())
 
 
+def _get(document: Any, *keys: str) -> Any:
+    """What stands under nested keys of tables; None if nothing does."""
+    for key in keys:
+        document = document.get(key) if isinstance(document, dict) else None
+    return document
+
+
+def declared(document: Any, kind: type[T], *keys: str) -> T:
+    """The dependencies under nested keys, in a list or a table; empty without any.
+
+    Raises:
+        Gap: they are in something of another kind.
+    """
+    found = _get(document, *keys)
+    if found and not isinstance(found, kind):
+        what = f"{'.'.join(keys)} is no {'list' if kind is list else 'table'}"
+        raise Gap(f"its dependencies could not be read: {what}")
+    return found or kind()
+
+
+def table(document: Any, *keys: str) -> Mapping[str, Any]:
+    """The table under nested keys; what is of another kind has no entries."""
+    found = _get(document, *keys)
+    return found if isinstance(found, dict) else {}
+
+
+def tables(document: Any, *keys: str) -> list[Mapping[str, Any]]:
+    """The tables in a list or table under nested keys, without what is of another kind."""
+    found = _get(document, *keys)
+    listed = found.values() if isinstance(found, dict) else found
+    listed = listed if isinstance(found, dict | list) else ()
+    return [one for one in listed if isinstance(one, dict)]
+
+
+def text_of(value: Any) -> str:
+    """A text; empty for a value of another kind."""
+    return value if isinstance(value, str) else ""
+
+
 def manifest(
     ecosystem: str,
     found: Iterable[Dependency] = (),
@@ -115,24 +156,24 @@ def pip_options(kind: str, text: str, dashes: str = "--") -> Iterator[SourceSett
 
 def python_indexes(tool: Mapping[str, Any]) -> Iterator[SourceSetting]:
     """Indexes that ``[tool]`` of a pyproject.toml gives to Poetry, uv and PDM."""
-    uv = tool.get("uv", {})
-    listed = [*uv.get("index", ()), *tool.get("pdm", {}).get("source", ())]
-    for index in [*tool.get("poetry", {}).get("source", ()), *listed]:
+    listed = [*tables(tool, "uv", "index"), *tables(tool, "pdm", "source")]
+    for index in [*tables(tool, "poetry", "source"), *listed]:
         # An index that is named for each package, or replaces the default one, adds no names.
         chosen = index.get("explicit") or index.get("default") or index.get("name") == "pypi"
-        chosen = chosen or index.get("priority") in {"explicit", "default"}
+        chosen = chosen or text_of(index.get("priority")) in {"explicit", "default"}
         url = str(index.get("url", ""))
         yield from registry("index", url, "" if chosen or "//pypi.org/" in url else "extra-index")
         if index.get("verify_ssl") is False:
             yield insecure("verify_ssl", f"index {url}: its certificate is not verified")
-    for url in uv.get("extra-index-url", ()):
+    extra = _get(tool, "uv", "extra-index-url")
+    for url in extra if isinstance(extra, list) else ():
         yield from registry("extra-index-url", str(url), "extra-index")
-    yield from registry("index-url", str(uv.get("index-url", "")))
+    yield from registry("index-url", text_of(_get(tool, "uv", "index-url")))
 
 
 def pipenv(document: Mapping[str, Any]) -> Iterator[SourceSetting]:
     """Sources of a Pipfile; each package uses the first one unless it names another."""
-    for source in document.get("source", ()):
+    for source in tables(document, "source"):
         url = str(source.get("url", ""))
         yield from registry("source", url)
         if source.get("verify_ssl") is False:
@@ -152,12 +193,11 @@ def npmrc(text: str) -> Manifest:
 
 def composer(document: Mapping[str, Any]) -> Iterator[SourceSetting]:
     """Repositories and settings of a composer.json."""
-    listed = document.get("repositories", ())
-    for repository in listed.values() if isinstance(listed, dict) else listed:
-        if isinstance(repository, dict) and repository.get("type") != "path":
+    for repository in tables(document, "repositories"):
+        if repository.get("type") != "path":
             url = str(repository.get("url", ""))
             yield from registry("repository", url, "registry" if "://" in url else "")
-    settings = document.get("config", {})
+    settings = table(document, "config")
     for option, value in (("secure-http", False), ("disable-tls", True)):
         if settings.get(option) is value:
             yield insecure(option, f"{option}: packages may be downloaded without encryption")

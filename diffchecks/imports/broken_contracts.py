@@ -130,8 +130,10 @@ def build_contract(name: str, session: Mapping[str, Any], options: Mapping[str, 
         return kind(name, {**session, "root_packages": packages}, given)
     except InvalidContractOptions as error:
         raise NotCheckedError(", ".join(f"{k}: {v}" for k, v in error.errors.items())) from None
-    except (AttributeError, TypeError) as error:
-        raise NotCheckedError(f"its options are invalid: {error}") from None
+    except (AttributeError, TypeError):
+        raise NotCheckedError(
+            "one of its options is invalid: of another kind than its type takes"
+        ) from None
 
 
 def check_contract(
@@ -297,6 +299,8 @@ def read_contracts(root: str, path: str) -> ContractConfig | None:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, configparser.Error) as error:
         why = " ".join(str(error).split())
         raise NotCheckedError(f"cannot be read, so its contracts were not checked: {why}") from None
+    except (AttributeError, TypeError):
+        raise NotCheckedError("has no table of contracts, so none were checked") from None
     if options is None:
         return None
     return ContractConfig(path, options.session_options, tuple(options.contracts_options))

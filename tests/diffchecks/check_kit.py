@@ -1,7 +1,8 @@
 """Reading samples, and what the caller of a worker receives."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -22,6 +23,21 @@ def read_samples(file: Path) -> list[Any]:
 def run_check(check: Callable[[Any], Reply], job: Mapping[str, Any]) -> Reply:
     """Call a check as a worker does: with the job that its annotation names."""
     return check(convert(job, get_type_hints(check)["job"]))
+
+
+WRONG = (None, [], ["x"], [{"name": 1}], {"x": None}, {"x": {"y": [1]}}, "", "x", 0, 1.5, True)
+
+
+def with_wrong_types(value: Any) -> Iterator[Any]:
+    """The document, with each value in it, at every level, as one of another kind."""
+    yield from WRONG
+    for key in (
+        value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    ):
+        for other in with_wrong_types(value[key]):
+            changed = copy(value)
+            changed[key] = other
+            yield changed
 
 
 def as_received(reply: CheckReply) -> CheckReply:

@@ -1,5 +1,7 @@
 """Dependencies: what is added, let float or taken from elsewhere, by pairs that differ by one thing."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,8 @@ from diffchecks import dependencies
 from diffchecks.check_io import CheckReply
 from diffchecks.dependencies import changed_packages
 from diffchecks.dependencies.look_alikes import POPULAR, find_look_alike
-from tests.diffchecks.check_kit import run_check
+from diffchecks.path_kinds import may_be_broken
+from tests.diffchecks.check_kit import run_check, with_wrong_types
 
 PROJECT = '[project]\nname = "p"\ndependencies = [{}]\n'
 PACKAGE = '{{\n  "name": "p",\n  "scripts": {{{}}},\n  "dependencies": {{{}}}\n}}\n'
@@ -272,6 +275,100 @@ def test_a_manifest_that_cannot_be_read_is_a_gap(tmp_path: Path, name: str, text
     found = look(tmp_path, {}, {name: text})
     assert set(found.gaps) == {name}
     assert found.examined == []
+
+
+SPEC = {"a": {"version": "1", "git": "u", "rev": "x"}, "b": {"path": "x"}, "c": "1"}
+INDEX = [{"url": "http://x", "verify_ssl": False}]
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "package.json": {"name": "p", "scripts": {"prepare": "node x", "install": "y"}, "dependencies": {"a": "1"}},
+    "composer.json": {"name": "p/q", "require": {"a/b": "1"}, "repositories": [{"type": "path", "url": "x"}, {"url": "http://x"}], "scripts": {"post-install-cmd": ["a"]}, "config": {"secure-http": False}},
+    "pyproject.toml": {"project": {"name": "p", "dependencies": ["a"], "optional-dependencies": {"x": ["b"]}}, "build-system": {"requires": ["a"]}, "dependency-groups": {"x": ["c", {"include-group": "y"}]}, "tool": {"poetry": {"dependencies": SPEC, "group": {"g": {"dependencies": SPEC}}, "source": INDEX}, "uv": {"sources": {"a": {"git": "x"}, "b": [{"path": "x"}]}, "index": INDEX, "extra-index-url": ["u"], "index-url": "u"}}},
+    "Cargo.toml": {"package": {"name": "p"}, "workspace": {"dependencies": SPEC}, "target": {"x": {"dependencies": SPEC}}, "patch": {"crates-io": SPEC}},
+    "Pipfile": {"packages": SPEC, "source": INDEX},
+    "libs.versions.toml": {"versions": {"v": "1", "w": {"strictly": "1"}}, "libraries": {"a": "g:n:1", "b": {"module": "g:n", "version": {"ref": "v"}}, "c": {"group": "g", "name": "n", "version": {"require": "1"}}}},
+    "package-lock.json": {"lockfileVersion": 3, "packages": {"node_modules/a": {"version": "1", "resolved": "u", "integrity": "s"}}},
+    "npm-shrinkwrap.json": {"dependencies": {"a": {"version": "1", "dependencies": {"b": {"version": "1"}}}}},
+    "composer.lock": {"packages": [{"name": "a", "version": "1", "dist": {"url": "u", "shasum": "x"}, "source": {"url": "x"}}]},
+    "packages.lock.json": {"dependencies": {"n": {"a": {"type": "Direct", "resolved": "1", "contentHash": "x"}}}},
+    "Package.resolved": {"pins": [{"identity": "a", "location": "u", "state": {"version": "1", "revision": "x"}}]},
+    "flake.lock": {"nodes": {"a": {"locked": {"owner": "o", "type": "github", "repo": "r", "rev": "x", "narHash": "h"}}}},
+    "Pipfile.lock": {"_meta": {"sources": [{"name": "n", "url": "u"}]}, "default": {"a": {"version": "1", "hashes": ["x"]}}},
+    "bun.lock": {"packages": {"a": ["a@1", "", {}, "sha512-x"]}},
+    "poetry.lock": {"metadata": {"files": {"a": [{"file": "f", "hash": "h"}]}}, "package": [{"name": "a", "version": "1", "source": {"url": "u"}}]},
+    "uv.lock": {"package": [{"name": "a", "version": "1", "source": {"git": "u"}, "sdist": {"url": "u", "hash": "h"}, "wheels": [{"url": "u"}]}]},
+    "pylock.toml": {"packages": [{"name": "a", "vcs": {"url": "u"}, "archive": {"url": "u", "hashes": {"sha": "x"}}}]},
+    "Cargo.lock": {"package": [{"name": "a", "version": "1", "source": "registry+x", "checksum": "c"}]},
+}  # fmt: skip
+
+
+def as_toml(value: Any) -> str:
+    if isinstance(value, dict):
+        pairs = (f'"{key}" = {as_toml(one)}' for key, one in value.items() if one is not None)
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(as_toml, filter(None, value)))}]"
+    return json.dumps(value)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_no_value_of_a_wrong_type_at_any_level_makes_a_check_fail(
+    tmp_path: Path, name: str
+) -> None:
+    is_json = name.endswith(".json") or name in {"composer.lock", "bun.lock", "flake.lock"}
+    is_json = is_json or name in {"Package.resolved", "Pipfile.lock"}
+    known = DOCUMENTS[name]
+    for document in with_wrong_types(known):
+        if is_json:
+            base, head = json.dumps(known), json.dumps(document)
+        elif isinstance(document, dict):
+            base, head = (
+                "\n".join(f'"{k}" = {as_toml(v)}' for k, v in each.items() if v is not None)
+                for each in (known, document)
+            )
+        else:
+            continue
+        for was, now in ((base, head), (head, base)):
+            job = job_of(tmp_path, {name: was}, {name: now})
+            run_check(changed_packages.run, job)
+            for why in run_check(dependencies.run, job).gaps.values():
+                assert re.search(r"is no (?:list|table)$|it has an unknown structure", why)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("package.json", '{"scripts": ["x"], "dependencies": {"a": "1", "b": null}}'),
+        ("package.json", '{"scripts": null, "dependencies": []}'),
+        ("package.json", "[]"),
+        ("package.json", ""),
+        ("composer.json", '{"require": [], "scripts": ["x"], "repositories": "x"}'),
+        ("pyproject.toml", '[project]\nname = "p"\n[tool]\nuv = []\npoetry = "x"\n'),
+        ("Cargo.toml", 'package = []\npatch = ["x"]\n'),
+        ("Pipfile", "source = 3\n"),
+        ("pom.xml", ""),
+        ("yarn.lock", "\n"),
+        ("package-lock.json", "{}"),
+    ],
+)
+def test_what_declares_no_dependencies_is_no_gap(tmp_path: Path, name: str, text: str) -> None:
+    reply = look(tmp_path, {}, {name: text})
+    assert (reply.gaps, reply.examined) == ({}, [name])
+
+
+def test_why_a_manifest_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
+    texts = {
+        "package.json": '{"dependencies": ["a"]}',
+        "a/package.json": '{"a": 1,\n}',
+        "pom.xml": "<project>",
+        "setup.cfg": "[options\n",
+    }
+    gaps = look(tmp_path, {}, texts).gaps
+    assert gaps["package.json"].endswith("could not be read: dependencies is no table")
+    assert "it does not parse: " in gaps["a/package.json"]
+    assert " line 2 " in gaps["a/package.json"]
+    assert len(gaps) == len(texts)
+    assert not re.search(r"[a-z]Error|\n", "".join(gaps.values()))
+    assert may_be_broken("tests/fixtures/package.json", gaps["a/package.json"])
 
 
 def test_other_files_are_ignored(tmp_path: Path) -> None:
