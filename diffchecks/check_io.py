@@ -7,7 +7,7 @@ import codecs
 import re
 import signal
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -310,6 +310,25 @@ def load_toml(text: str) -> dict[str, Any]:
             with suppress(tomllib.TOMLDecodeError):
                 return tomllib.loads(_join_inline_tables(text))
         raise
+
+
+def table(document: Any, *keys: str) -> Mapping[str, Any]:
+    """The table under nested keys; what is of another kind has no entries."""
+    for key in keys:
+        document = document.get(key) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
+
+
+def tables(document: Any, *keys: str) -> list[Mapping[str, Any]]:
+    """The tables in a list or table under nested keys, without what is of another kind."""
+    found = table(document, *keys[:-1]).get(keys[-1])
+    listed = found.values() if isinstance(found, dict) else found
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, Iterable) else []
+
+
+def text_of(value: Any) -> str:
+    """A text; empty for a value of another kind."""
+    return value if isinstance(value, str) else ""
 
 
 def _join_inline_tables(text: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from diffchecks.check_io import load_toml
+from diffchecks.check_io import load_toml, table
 from diffchecks.data_files import read_patterns
 from diffchecks.dependencies.package_sources import (
     Dependency,
@@ -14,7 +14,6 @@ from diffchecks.dependencies.package_sources import (
     insecure,
     manifest,
     registry,
-    table,
 )
 
 _ECOSYSTEM = "Maven"

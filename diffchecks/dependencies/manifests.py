@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from diffchecks.check_io import Gap, Source, load_toml, read
+from diffchecks.check_io import Gap, Source, load_toml, read, table, tables, text_of
 from diffchecks.data_files import read_patterns, read_yaml, vocabulary
 from diffchecks.dependencies import jvm_manifests, package_sources
 from diffchecks.dependencies.lock_file_entries import LockEntry
@@ -23,9 +23,6 @@ from diffchecks.dependencies.package_sources import (
     Manifest,
     declared,
     manifest,
-    table,
-    tables,
-    text_of,
 )
 from diffchecks.file_patterns import matches
 
@@ -99,23 +96,18 @@ def _requirements(text: str) -> Manifest:
 def _pyproject(text: str) -> Manifest:
     document = load_toml(text)
     project, tool = table(document, "project"), table(document, "tool")
-    extras, groups = ("project", "optional-dependencies"), ("dependency-groups",)
-    places = [("project", "dependencies"), ("build-system", "requires")]
-    places += [
-        (*each, name) for each in (extras, groups) for name in declared(document, dict, *each)
-    ]
+    places: list[tuple[str, ...]] = [("project", "dependencies"), ("build-system", "requires")]
+    for keys in (("project", "optional-dependencies"), ("dependency-groups",)):
+        places += [(*keys, name) for name in declared(document, dict, *keys)]
     listed = [item for place in places for item in declared(document, list, *place)]
     found = [
         dependency for item in listed if isinstance(item, str) and (dependency := _python(item))
     ]
     poetry = table(tool, "poetry")
-    for group in (
-        poetry,
-        {"dependencies": poetry.get("dev-dependencies")},
-        *tables(poetry, "group"),
-    ):
-        every = _tables(declared(group, dict, "dependencies"), _REMOTE)
-        found += [dependency for dependency in every if dependency.name != "python"]
+    groups = [declared(poetry, dict, "dependencies"), declared(poetry, dict, "dev-dependencies")]
+    groups += [declared(group, dict, "dependencies") for group in tables(poetry, "group")]
+    every = (dependency for group in groups for dependency in _tables(group, _REMOTE))
+    found += [dependency for dependency in every if dependency.name != "python"]
     given = table(tool, "uv", "sources").items()
     sources = [(k, v) for k, each in given for v in (each if isinstance(each, list) else [each])]
     found += _tables({k: v for k, v in sources if _has(v, *_REMOTE)}, _REMOTE)

@@ -1,15 +1,14 @@
 """The entries of a manifest, in a common form for all kinds, and where packages come from."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
-from diffchecks.check_io import Gap
+from diffchecks.check_io import Gap, table, tables, text_of
 from diffchecks.data_files import read_patterns
 
 _PATTERNS = read_patterns("package_sources")
-T = TypeVar("T", bound=dict[str, Any] | list[Any])
 
 
 class Dependency(Struct, frozen=True):
@@ -70,43 +69,17 @@ def repository(source: str) -> str:
 NOTHING = Manifest("", {}, {}, ())
 
 
-def _get(document: Any, *keys: str) -> Any:
-    """What stands under nested keys of tables; None if nothing does."""
-    for key in keys:
-        document = document.get(key) if isinstance(document, dict) else None
-    return document
-
-
-def declared(document: Any, kind: type[T], *keys: str) -> T:
+def declared(document: Any, kind: type, *keys: str) -> Any:
     """The dependencies under nested keys, in a list or a table; empty without any.
 
     Raises:
         Gap: they are in something of another kind.
     """
-    found = _get(document, *keys)
-    if found and not isinstance(found, kind):
+    found = table(document, *keys[:-1]).get(keys[-1]) or kind()
+    if not isinstance(found, kind):
         what = f"{'.'.join(keys)} is no {'list' if kind is list else 'table'}"
         raise Gap(f"its dependencies could not be read: {what}")
-    return found or kind()
-
-
-def table(document: Any, *keys: str) -> Mapping[str, Any]:
-    """The table under nested keys; what is of another kind has no entries."""
-    found = _get(document, *keys)
-    return found if isinstance(found, dict) else {}
-
-
-def tables(document: Any, *keys: str) -> list[Mapping[str, Any]]:
-    """The tables in a list or table under nested keys, without what is of another kind."""
-    found = _get(document, *keys)
-    listed = found.values() if isinstance(found, dict) else found
-    listed = listed if isinstance(found, dict | list) else ()
-    return [one for one in listed if isinstance(one, dict)]
-
-
-def text_of(value: Any) -> str:
-    """A text; empty for a value of another kind."""
-    return value if isinstance(value, str) else ""
+    return found
 
 
 def manifest(
@@ -165,10 +138,10 @@ def python_indexes(tool: Mapping[str, Any]) -> Iterator[SourceSetting]:
         yield from registry("index", url, "" if chosen or "//pypi.org/" in url else "extra-index")
         if index.get("verify_ssl") is False:
             yield insecure("verify_ssl", f"index {url}: its certificate is not verified")
-    extra = _get(tool, "uv", "extra-index-url")
-    for url in extra if isinstance(extra, list) else ():
+    uv = table(tool, "uv")
+    for url in declared(uv, list, "extra-index-url"):
         yield from registry("extra-index-url", str(url), "extra-index")
-    yield from registry("index-url", text_of(_get(tool, "uv", "index-url")))
+    yield from registry("index-url", text_of(uv.get("index-url")))
 
 
 def pipenv(document: Mapping[str, Any]) -> Iterator[SourceSetting]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from diffchecks.check_io import Gap
+from diffchecks.check_io import Gap, table
 from diffchecks.data_files import read_patterns
 
 _OWN_MAGICS: Final = frozenset({"capture", "prun", "time", "timeit"})
@@ -49,10 +49,8 @@ def extract_notebook_code(text: str) -> NotebookCode:
     try:
         document = json.loads(text)
         cells = document["cells"]
-        metadata = document.get("metadata", {})
-        language = metadata.get("language_info", {}).get("name") or metadata.get(
-            "kernelspec", {}
-        ).get("language", "python")
+        kernel = table(document, "metadata", "kernelspec").get("language", "python")
+        language = table(document, "metadata", "language_info").get("name") or kernel
         kinds = [cell["cell_type"] for cell in cells]
     except (ValueError, RecursionError) as error:
         raise Gap(f"does not parse as JSON: {error}") from None

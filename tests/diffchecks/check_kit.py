@@ -25,7 +25,19 @@ def run_check(check: Callable[[Any], Reply], job: Mapping[str, Any]) -> Reply:
     return check(convert(job, get_type_hints(check)["job"]))
 
 
-WRONG = (None, [], ["x"], [{"name": 1}], {"x": None}, {"x": {"y": [1]}}, "", "x", 0, 1.5, True)
+WRONG: tuple[Any, ...] = (
+    None,
+    [],
+    ["x"],
+    [{"name": 1}],
+    {"x": None},
+    {"x": {"y": [1]}},
+    "",
+    "x",
+    0,
+    1.5,
+    True,
+)
 
 
 def with_wrong_types(value: Any) -> Iterator[Any]:

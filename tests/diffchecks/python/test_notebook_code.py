@@ -104,6 +104,8 @@ def test_of_another_language_only_commands_are_read() -> None:
     text = _notebook(_cell("x <- 1", "!ls"), kernelspec={"language": "R"})
     code = extract_notebook_code(text)
     assert (code.python, _lines(code.shell)) == (None, ["ls"])
+    unknown = _notebook(_cell("x = 1"), kernelspec=None, language_info=["R"])
+    assert _lines(extract_notebook_code(unknown).python) == ["x = 1"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_of_another_language_only_commands_are_read() -> None:
         ("[]", "no notebook of format 4"),
         ('{"worksheets": []}', "no notebook of format 4"),
         ('{"cells": [{"source": ["a"]}]}', "no notebook of format 4"),
-        ('{"cells": [], "metadata": {"kernelspec": 3}}', "no notebook of format 4"),
+        ('{"cells": [3], "metadata": {"kernelspec": 3}}', "no notebook of format 4"),
         (json.dumps(json.loads(_notebook(_cell("a", "b")))), "share a line"),
         ('{"cells": [\n{"cell_type": "code", "source": "a\\nb"}]}', "share a line"),
     ],
