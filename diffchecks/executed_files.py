@@ -23,7 +23,7 @@ from diffchecks.script_languages import script_language
 _TABLE = "executed_files.yaml"
 _PATTERNS = read_patterns("executed_files")
 _SHELL_SUFFIXES = {"", *read_names("suffixes_with_commands")}
-_LISTED = 4  # names of shells in a line that only lists them
+_LISTED = 3  # names of shells in a line that only lists them
 _LOOKED_UP = 20  # variables with names of files; each is searched for in the whole program
 _MAX_LINE_LENGTH = 2000  # characters of a line; longer ones are minified code, whose names differ
 
@@ -155,7 +155,8 @@ def _run_by(language: str, path: str, before: str) -> str:
     """In which language a line runs a file, by what precedes its name; empty: it does not."""
     if _PATTERNS["itself"].search(before):
         return "py"
-    for started in filter(None, (re.search(way, before) for way in read_yaml(_TABLE)["started"])):
+    command = _without_directories(path, before)
+    for started in filter(None, (re.search(way, command) for way in read_yaml(_TABLE)["started"])):
         if started["program"] not in {".", "source", "include"} or language in _SHELL_SUFFIXES:
             return read_map(_TABLE, "interpreters")[started["program"]]
     suffix = PurePosixPath(path).suffix.lower()
@@ -169,6 +170,13 @@ def _run_by(language: str, path: str, before: str) -> str:
     is_data = language == "js" and any_of(_TABLE, "data").fullmatch(suffix)
     is_list = language == "c" and not _PATTERNS["text"].fullmatch(suffix)
     return "" if is_data or is_list else language
+
+
+def _without_directories(path: str, before: str) -> str:
+    """What precedes a file's name, without the directories in a list of its path's parts."""
+    *_, outer, inner, _ = ("", "", *PurePosixPath(path).parts)
+    parts = rf"[\"']{re.escape(outer)}[\"']\s*,\s*[\"']{re.escape(inner)}[\"']\s*,\s*(?=[\"']\Z)"
+    return _PATTERNS["joined"].sub('"', re.sub(parts, "", before))
 
 
 def _later(language: str, path: str, line: str, lines: list[str]) -> str:

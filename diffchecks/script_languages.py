@@ -3,7 +3,7 @@
 from pathlib import PurePosixPath
 
 from diffchecks.data_files import read_map, read_names, vocabulary
-from diffchecks.file_patterns import suffix_of
+from diffchecks.file_patterns import may_be_script, suffix_of
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93", "bats"})
 _HEAD = 2000  # bytes
@@ -53,14 +53,16 @@ def script_language(path: str, data: bytes) -> str:
     if path.endswith(".inc"):
         return "php" if b"<?" in data else "cpp"
     program = interpreter(data)
+    begins = data[:_HEAD].decode(errors="replace")
+    if len(data) <= _HEAD and vocabulary("only_comments").fullmatch(begins):
+        return "sh"
     if program is not None:
         known = read_map("executed_files.yaml", "shebangs")
         return known.get(program.rstrip(".0123456789"), known.get(program, ""))
-    if is_husky_hook(path):
+    if is_husky_hook(path) or (vocabulary("completion").search(path) and may_be_script(path)):
         return "sh"
     name = PurePosixPath(path).name.lower()
     if vocabulary("gemfile").fullmatch(name):
         return "rb"
     language = read_map("executed_files.yaml", "read_as").get(name.rpartition(".")[2], "")
-    begins = data[:_HEAD].decode(errors="replace")
     return language or ("sh" if vocabulary("shell_text").match(begins) else "")

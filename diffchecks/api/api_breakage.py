@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from diffchecks import name_some
 from diffchecks.api.public_members import PLAIN_BASES, ModuleApi, SourceTree
 from diffchecks.check_io import CheckReply, Gap, RawFinding, nothing_to_compare
-from diffchecks.data_files import read_yaml, vocabulary
+from diffchecks.data_files import read_names, read_yaml, vocabulary
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product, is_public_module
 from diffchecks.python.source_definitions import (
@@ -32,17 +32,6 @@ DECLARED = 0.9  # confidence if the module declares what is public, or a package
 UNDECLARED = 0.6  # if only the names show it
 UNDECLARED_CODE = "undeclared"  # if nothing shows it, and the project is a program as well
 ANNOUNCED_CODE = "announced"  # by the notes on releases, in the same change
-GRAVE_CODES = frozenset(
-    [
-        "module-removed",
-        "object-removed",
-        "object-kind",
-        "parameter-removed",
-        "parameter-required",
-        "parameter-moved",
-        "parameter-kind",
-    ]
-)
 
 _COMMANDS = "/management/commands/"  # of Django, which finds them by their names
 
@@ -120,7 +109,11 @@ def _base(pair: ChangedModule, tree: SourceTree) -> ParsedModule | None:
 
 
 def _unless_announced(code: str, name: str, base: SourceTree, head: SourceTree) -> str:
-    return ANNOUNCED_CODE if code in GRAVE_CODES and head.announces(name, base) else code
+    return (
+        ANNOUNCED_CODE
+        if code in read_names("grave_breakage") and head.announces(name, base)
+        else code
+    )
 
 
 def _as_promised(

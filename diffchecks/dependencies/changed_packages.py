@@ -123,14 +123,9 @@ def _of_manifest(job: ComparisonJob, file: ChangedFile) -> Iterator[Package]:
         if found and not dependency.source and pins.get(name) != dependency.spec:
             entry = LockEntry(dependency.written, found[1])
             old_pin = exact.fullmatch(pins.get(name, "").strip())
-            yield Package(
-                after.ecosystem,
-                normalize(after.ecosystem, name),
-                found[1],
-                path,
-                partial(places.line, "", entry),
-                (old_pin[1],) if old_pin else (),
-            )
+            known, locate = (old_pin[1],) if old_pin else (), partial(places.line, "", entry)
+            own = normalize(after.ecosystem, name)
+            yield Package(after.ecosystem, own, found[1], path, locate, known)
 
 
 def normalize(ecosystem: str, name: str) -> str:

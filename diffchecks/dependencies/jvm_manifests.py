@@ -1,6 +1,6 @@
 """Manifests of Maven and Gradle: packages, versions and repositories."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
@@ -52,13 +52,10 @@ def maven(text: str) -> Manifest:
     """Read a pom.xml.
 
     Raises:
-        ValueError: it is not XML, has a DTD, or is nested too deeply.
+        ValueError, ElementTree.ParseError: it is not XML, has a DTD, or is nested too deeply.
     """
-    try:
-        parser = ElementTree.XMLParser(target=_Builder())  # noqa: S314 - it has no DTD
-        top = ElementTree.fromstring(text.strip() or "<project/>", parser)  # noqa: S314 - as above
-    except ElementTree.ParseError as error:
-        raise ValueError(str(error)) from None
+    parser = ElementTree.XMLParser(target=_Builder())  # noqa: S314 - it has no DTD
+    top = ElementTree.fromstring(text.strip() or "<project/>", parser)  # noqa: S314 - as above
     defined = {
         one.tag: (one.text or "").strip() for group in top.findall("properties") for one in group
     }
@@ -87,13 +84,9 @@ def _of_pom(scope: ElementTree.Element, defined: Mapping[str, str]) -> Iterator[
         version, called = _resolve(written, defined), _PATTERNS["property"].fullmatch(written)
         is_sibling = written == "${project.version}" and group == defined["project.groupId"]
         if artifact and "$" not in group + artifact and not is_sibling:
-            yield _dependency(
-                f"{group}:{artifact}",
-                artifact,
-                "" if "$" in version else version,
-                _text(element, "systemPath"),
-                called[1] if called else "",
-            )
+            version, path = "" if "$" in version else version, _text(element, "systemPath")
+            version_name = called[1] if called else ""
+            yield _dependency(f"{group}:{artifact}", artifact, version, path, version_name)
 
 
 def _resolve(text: str, defined: Mapping[str, str]) -> str:
@@ -102,11 +95,9 @@ def _resolve(text: str, defined: Mapping[str, str]) -> str:
 
 
 def _repositories(scope: ElementTree.Element) -> Iterator[SourceSetting]:
-    for element in (
-        *scope.findall("repositories/repository"),
-        *scope.findall("pluginRepositories/pluginRepository"),
-    ):
-        yield from _repository(_text(element, "url"))
+    for place in ("repositories/repository", "pluginRepositories/pluginRepository"):
+        for element in scope.findall(place):
+            yield from _repository(_text(element, "url"))
 
 
 def _repository(url: str) -> Iterator[SourceSetting]:
@@ -166,16 +157,12 @@ def _without_publishing(code: str) -> str:
 def version_catalog(text: str) -> Manifest:
     """Read a libs.versions.toml."""
     document = load_toml(text)
-    versions = table(document, "versions")
-    found: list[Dependency] = []
-    for kind, key in (("libraries", "module"), ("plugins", "id")):
-        found += _of_catalog(declared(document, dict, kind).values(), key, versions)
-    return manifest(_ECOSYSTEM, found)
+    libraries = _of_catalog(document, "libraries", "module")
+    return manifest(_ECOSYSTEM, [*libraries, *_of_catalog(document, "plugins", "id")])
 
 
-def _of_catalog(
-    entries: Iterable[Any], key: str, versions: Mapping[str, Any]
-) -> Iterator[Dependency]:
+def _of_catalog(document: Mapping[str, Any], kind: str, key: str) -> Iterator[Dependency]:
+    entries, versions = declared(document, dict, kind).values(), table(document, "versions")
     for entry in (one for one in entries if isinstance(one, str | dict)):
         called = ""
         if isinstance(entry, str):

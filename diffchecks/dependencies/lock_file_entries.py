@@ -155,15 +155,9 @@ def _pnpm_entry(key: str, begins: int, block: str) -> LockEntry:
     name, version = old.groups() if old else (key[:1] + name, version)
     git = "repo" in fields or _ARCHIVES in fields.get("tarball", "")
     path = fields.get("directory", "") or (version[5:] if version[:5] == "file:" else "")
-    return LockEntry(
-        name,
-        version,
-        fields.get("repo") or fields.get("tarball", ""),
-        digests(*(value for field, value in found if field == "integrity")),
-        script=fields.get("requiresBuild") == "true",
-        git=git,
-        path=path,
-    )
+    source, script = fields.get("repo") or fields.get("tarball", ""), "requiresBuild: true" in block
+    digest = digests(*(value for field, value in found if field == "integrity"))
+    return LockEntry(name, version, source, digest, script=script, git=git, path=path)
 
 
 def go_sum(text: str) -> Iterator[LockEntry]:
@@ -301,16 +295,20 @@ def _npm_entry(name: str, package: Mapping[str, Any]) -> LockEntry:
     version, source = str(package.get("version", "")), str(package.get("resolved", ""))
     source = source or (version if URL.match(version) or version[:5] == "file:" else "")
     path = source.removeprefix("file:") if package.get("link") or source[:5] == "file:" else ""
+    name, url = str(package.get("name", name)), "" if path else source
+    found, script = digests(package.get("integrity")), bool(package.get("hasInstallScript"))
+    # Without a URL it is a workspace's directory, or part of another package.
+    exempt, git = not source, source.startswith(("git", "ssh:"))
+    unfetched = exempt and bool(package.get("bundled") or package.get("inBundle"))
     return LockEntry(
-        str(package.get("name", name)),
+        name,
         version,
-        "" if path else source,
-        digests(package.get("integrity")),
-        script=bool(package.get("hasInstallScript")),
-        # Without a URL it is a workspace's directory, or part of another package.
-        exempt=not source,
-        git=source.startswith(("git", "ssh:")),
-        unfetched=not source and bool(package.get("bundled") or package.get("inBundle")),
+        url,
+        found,
+        script=script,
+        exempt=exempt,
+        git=git,
+        unfetched=unfetched,
         path=path,
     )
 
@@ -332,16 +330,10 @@ def _python(text: str) -> Iterator[LockEntry]:
         path = path or str(package.get("path") or (source.get("url", "") if local else ""))
         url = source.get("url") or source.get("git") or source.get("registry") or package.get("git")
         hashes = tuple((str(f.get("file") or f.get("url")), str(f.get("hash"))) for f in files)
-        yield LockEntry(
-            name,
-            str(package.get("version", "")),
-            "" if path else str(url or ""),
-            digests(*(file.get("hash") for file in files)),
-            git=git,
-            path=path,
-            urls=_one_of_each_host(str(file["url"]) for file in files if "url" in file),
-            files=hashes,
-        )
+        version, url = str(package.get("version", "")), "" if path else str(url or "")
+        found = digests(*(file.get("hash") for file in files))
+        urls = _one_of_each_host(str(file["url"]) for file in files if "url" in file)
+        yield LockEntry(name, version, url, found, git=git, path=path, urls=urls, files=hashes)
 
 
 def _pylock(text: str) -> Iterator[LockEntry]:
@@ -353,15 +345,10 @@ def _pylock(text: str) -> Iterator[LockEntry]:
         path = next((str(each["path"]) for each in (folder, vcs, *files) if "path" in each), "")
         urls = [str(file["url"]) for file in files if "url" in file]
         found = [f"{k}:{value}" for file in files for k, value in file.get("hashes", {}).items()]
-        yield LockEntry(
-            str(package["name"]),
-            str(package.get("version", "")),
-            "" if path else str(vcs.get("url") or package.get("index") or next(iter(urls), "")),
-            digests(*found),
-            git=bool(vcs),
-            path=path,
-            urls=_one_of_each_host(iter(urls)),
-        )
+        name, version = str(package["name"]), str(package.get("version", ""))
+        url = "" if path else str(vcs.get("url") or package.get("index") or next(iter(urls), ""))
+        hosts, git = _one_of_each_host(iter(urls)), bool(vcs)
+        yield LockEntry(name, version, url, digests(*found), git=git, path=path, urls=hosts)
 
 
 def _bun(text: str) -> Iterator[LockEntry]:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
+from xml.etree.ElementTree import ParseError
 
 from diffchecks.check_io import Gap, Source, load_toml, read, table, tables, text_of
 from diffchecks.data_files import read_patterns, read_yaml, vocabulary
@@ -53,7 +54,7 @@ def read_manifest(path: str, text: str) -> Manifest:
         return reader(text)
     except RecursionError:
         raise Gap("its dependencies could not be read: it is nested too deeply") from None
-    except ValueError as error:
+    except (ValueError, ConfigParserError, ParseError) as error:
         why = " ".join(str(error).split())
         raise Gap(f"its dependencies could not be read: it does not parse: {why}") from None
 
@@ -100,9 +101,7 @@ def _pyproject(text: str) -> Manifest:
     for keys in (("project", "optional-dependencies"), ("dependency-groups",)):
         places += [(*keys, name) for name in declared(document, dict, *keys)]
     listed = [item for place in places for item in declared(document, list, *place)]
-    found = [
-        dependency for item in listed if isinstance(item, str) and (dependency := _python(item))
-    ]
+    found = [one for item in listed if (one := _python(text_of(item)))]
     poetry = table(tool, "poetry")
     groups = [declared(poetry, dict, "dependencies"), declared(poetry, dict, "dev-dependencies")]
     groups += [declared(group, dict, "dependencies") for group in tables(poetry, "group")]
@@ -142,13 +141,9 @@ def _tables(group: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Dependenc
             yield Dependency(name.lower(), name, value)
         elif isinstance(value, dict) and (_has(value, *_REMOTE) or not _has(value, *_LOCAL)):
             source = next((str(value[key]) for key in keys if key in value), "")
-            pinned = value.get("rev")
-            yield Dependency(
-                name.lower(),
-                name,
-                str(value.get("version", "")),
-                f"{source}@{pinned}" if source and pinned else source,
-            )
+            if source and (pinned := value.get("rev")):
+                source = f"{source}@{pinned}"
+            yield Dependency(name.lower(), name, str(value.get("version", "")), source)
 
 
 def _npm(text: str) -> Manifest:
@@ -159,10 +154,8 @@ def _npm(text: str) -> Manifest:
             spec = text_of(given)
             if spec.startswith(_NPM_LOCAL):
                 continue
-            elsewhere = bool(_PATTERNS["npm_host"].match(spec))
-            found.append(
-                Dependency(name, name, "" if elsewhere else spec, spec if elsewhere else "")
-            )
+            source = spec if _PATTERNS["npm_host"].match(spec) else ""
+            found.append(Dependency(name, name, "" if source else spec, source))
     scripts = table(document, "scripts")
     hooks = {name: scripts[name] for name in _NPM_HOOKS if name in scripts}
     # It also runs in a checkout, usually to build the package or to set up git hooks.
@@ -199,10 +192,8 @@ def _composer(text: str) -> Manifest:
         if "/" in name
         if not any(fnmatchcase(name.rpartition("/")[2], path) for path in filter(None, local))
     )
-    scripts = {name: _script(document, name) for name in _COMPOSER_HOOKS}
-    hooks = {
-        name: command for name, command in scripts.items() if _PATTERNS["program"].search(command)
-    }
+    scripts = ((name, _script(document, name)) for name in _COMPOSER_HOOKS)
+    hooks = {name: text for name, text in scripts if _PATTERNS["program"].search(text)}
     settings = package_sources.composer(document)
     return manifest("Packagist", found, hooks, settings, document.get("name"))
 
@@ -239,10 +230,7 @@ def _pipfile(text: str) -> Manifest:
 
 def _setup_cfg(text: str) -> Manifest:
     parser = ConfigParser(interpolation=None, strict=False)
-    try:
-        parser.read_string(text)
-    except ConfigParserError as error:
-        raise ValueError(str(error)) from None
+    parser.read_string(text)
     listed = [parser.get("options", name, fallback="") for name in _SETUP_LISTS]
     if parser.has_section("options.extras_require"):
         listed += [value for _, value in parser.items("options.extras_require")]

@@ -4,16 +4,18 @@ import json
 from collections.abc import Iterator
 
 from diffchecks.data_files import read_patterns
+from diffchecks.file_patterns import suffix_of
 
 _PATTERNS = read_patterns("container_file_commands")
 
 
 def is_container_file(path: str, text: str) -> bool:
-    """Whether a file is a Dockerfile, by its name, or by its folder and its first instruction."""
+    """Whether a file is a Dockerfile, by its name, its folder and first instruction, or all."""
     directory, _, name = path.lower().rpartition("/")
-    if _PATTERNS["name"].search(name):
-        return True
-    return "." not in name and "docker" in directory and _PATTERNS["first"].match(text) is not None
+    if suffix_of(name) or _PATTERNS["name"].search(name):
+        return _PATTERNS["name"].search(name) is not None
+    likely = _PATTERNS["first"].match(text) if "docker" in directory else None
+    return likely is not None or _PATTERNS["whole"].fullmatch(text) is not None
 
 
 def extract_commands(text: str) -> str:

