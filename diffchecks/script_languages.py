@@ -54,15 +54,14 @@ def script_language(path: str, data: bytes) -> str:
         return "php" if b"<?" in data else "cpp"
     program = interpreter(data)
     begins = data[:_HEAD].decode(errors="replace")
-    if len(data) <= _HEAD and vocabulary("only_comments").fullmatch(begins):
-        return "sh"
+    empty = len(data) <= _HEAD and vocabulary("only_comments").fullmatch(begins) is not None
     if program is not None:
         known = read_map("executed_files.yaml", "shebangs")
-        return known.get(program.rstrip(".0123456789"), known.get(program, ""))
+        return known.get(program.rstrip(".0123456789"), known.get(program, "sh" if empty else ""))
     if is_husky_hook(path) or (vocabulary("completion").search(path) and may_be_script(path)):
         return "sh"
     name = PurePosixPath(path).name.lower()
     if vocabulary("gemfile").fullmatch(name):
         return "rb"
     language = read_map("executed_files.yaml", "read_as").get(name.rpartition(".")[2], "")
-    return language or ("sh" if vocabulary("shell_text").match(begins) else "")
+    return language or ("sh" if empty or vocabulary("shell_text").match(begins) else "")

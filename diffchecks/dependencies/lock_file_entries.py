@@ -300,17 +300,7 @@ def _npm_entry(name: str, package: Mapping[str, Any]) -> LockEntry:
     # Without a URL it is a workspace's directory, or part of another package.
     exempt, git = not source, source.startswith(("git", "ssh:"))
     unfetched = exempt and bool(package.get("bundled") or package.get("inBundle"))
-    return LockEntry(
-        name,
-        version,
-        url,
-        found,
-        script=script,
-        exempt=exempt,
-        git=git,
-        unfetched=unfetched,
-        path=path,
-    )
+    return LockEntry(name, version, url, found, script, exempt, git, unfetched, path=path)
 
 
 _LOCAL_KEYS = ("directory", "path", "editable", "virtual")

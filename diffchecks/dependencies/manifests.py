@@ -157,7 +157,7 @@ def _npm(text: str) -> Manifest:
             source = spec if _PATTERNS["npm_host"].match(spec) else ""
             found.append(Dependency(name, name, "" if source else spec, source))
     scripts = table(document, "scripts")
-    hooks = {name: scripts[name] for name in _NPM_HOOKS if name in scripts}
+    hooks = {name: text for name in _NPM_HOOKS if (text := text_of(scripts.get(name)))}
     # It also runs in a checkout, usually to build the package or to set up git hooks.
     if _PATTERNS["program"].search(text_of(scripts.get("prepare"))):
         hooks["prepare"] = scripts["prepare"]

@@ -535,7 +535,7 @@ def test_a_fixture_in_yaml_with_code_of_ruby_is_no_gap_and_a_setting_is_one() ->
 def test_a_first_line_names_what_runs_ruby() -> None:
     for program in ("rake", "rackup", "thor", "bundle", "cap"):
         assert script_language("bin/x", f"#!/usr/bin/env {program}\n".encode()) == "rb"
-    assert script_language("bin/x", b"#!/usr/bin/env other\n") == ""
+    assert script_language("bin/x", b"#!/usr/bin/env other\nrun\n") == ""
     assert script_language("bin/x", b"set -eu\nls\n") == "sh"
     assert script_language("bin/x", b"set list\nls\n") == ""
     for begin in (b"prefer_openssl3\nexport A=1\n", b'# 1\n\ncase "$(arch)" in\n'):
