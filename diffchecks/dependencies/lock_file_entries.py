@@ -258,7 +258,7 @@ def read_entries(path: str, text: str) -> list[LockEntry]:
     Raises:
         Gap: the file is malformed.
     """
-    if text.strip() in {"", "{}"}:
+    if text.strip() in {"", "{}", "%{}"}:
         return []
     try:
         return list(_READERS[path.rpartition("/")[2]](text))

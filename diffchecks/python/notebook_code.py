@@ -47,7 +47,7 @@ def extract_notebook_code(text: str) -> NotebookCode:
         Gap: it is no notebook of format 4, or several of its lines of code share a line.
     """
     try:
-        document = json.loads(text)
+        document = json.loads(text.strip() or '{"cells": []}')
         cells = document["cells"]
         kernel = table(document, "metadata", "kernelspec").get("language", "python")
         language = table(document, "metadata", "language_info").get("name") or kernel

@@ -348,6 +348,7 @@ def test_no_value_of_a_wrong_type_at_any_level_makes_a_check_fail(
         ("pom.xml", ""),
         ("yarn.lock", "\n"),
         ("package-lock.json", "{}"),
+        ("mix.lock", "%{}\n"),
     ],
 )
 def test_what_declares_no_dependencies_is_no_gap(tmp_path: Path, name: str, text: str) -> None:

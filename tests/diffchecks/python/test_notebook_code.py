@@ -104,6 +104,7 @@ def test_of_another_language_only_commands_are_read() -> None:
     text = _notebook(_cell("x <- 1", "!ls"), kernelspec={"language": "R"})
     code = extract_notebook_code(text)
     assert (code.python, _lines(code.shell)) == (None, ["ls"])
+    assert extract_notebook_code("\n").shell.strip() == ""
     unknown = _notebook(_cell("x = 1"), kernelspec=None, language_info=["R"])
     assert _lines(extract_notebook_code(unknown).python) == ["x = 1"]
 
