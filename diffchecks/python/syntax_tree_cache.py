@@ -119,7 +119,7 @@ def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
         yield branch.body
 
 
-def all_blocks(tree: ast.Module) -> Iterator[list[ast.stmt]]:
+def all_blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
     """All blocks of statements in a tree, outer ones first."""
     waiting: list[ast.AST] = [tree]
     for node in waiting:

@@ -5,7 +5,8 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
+from itertools import chain
 from os.path import splitext
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from diffchecks import shorten
 from diffchecks.check_io import RawFinding, parse_program
 from diffchecks.data_files import read_map, read_names, read_patterns, vocabulary
 from diffchecks.python.source_definitions import find_definitions
-from diffchecks.python.syntax_tree_cache import walk
+from diffchecks.python.syntax_tree_cache import all_blocks, walk
 from diffchecks.removed_controls.lost_wrapping import (
     ChangedText,
     strip_whitespace,
@@ -95,7 +96,7 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
     """Report declarations of base whose owner stays, and that nothing in the change replaces."""
     base = Counter(one.key for file in files for one in file.base.found)
     head = Counter(one.key for file in files for one in file.head.found)
-    came = cache(lambda: [moved for file in files for moved in _moved_lines(file)])
+    came = [(_added_words(file), cache(partial(_moved_lines, file))) for file in files]
     for file in files:
         opened = [one for one in file.head.found if _opens(file, one, base, head)]
         yield from (_finding(file, [one], opened=True) for one in opened)
@@ -106,7 +107,8 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
             gone = file.removed_line(one) and head[one.key] < base[one.key]
             if gone and _protects(file, one) and not _refuses(file, one):
                 words = frozenset(_PATTERNS["words"].findall(one.text))
-                if not any(words <= line and _names_one(file, of) for line, of in came()):
+                moved = (line for added, lines in came if words <= added for line in lines())
+                if not any(words <= line and _names_one(file, of) for line, of in moved):
                     same = one.owner if one.kind == "setting" else strip_whitespace(one.text)
                     lost.setdefault(same, []).append(one)
         for places in lost.values():
@@ -117,6 +119,11 @@ def _names_one(file: DeclaringFile, owners: Sequence[str]) -> bool:
     """Whether head names one of these classes and functions, if there are any."""
     named = re.compile(rf"\b(?:{'|'.join(map(re.escape, owners))})\b")
     return any(map(named.search, file.text.head))
+
+
+def _added_words(file: DeclaringFile) -> frozenset[str]:
+    lines = (file.text.head[number - 1] for number in file.text.added)
+    return frozenset(chain.from_iterable(map(_PATTERNS["words"].findall, lines)))
 
 
 def _moved_lines(file: DeclaringFile) -> list[tuple[frozenset[str], Sequence[str]]]:
@@ -311,14 +318,17 @@ def read_python(tree: ast.Module) -> Declarations:
             for item in node.body:
                 read.add_settings(f"{name}.", item, _PATTERNS["setting"])
             continue
-        for each in walk(node):  # ``check_permission(request)``
-            if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
-                called = ast.unparse(each.value.func).rpartition(".")[2]
+        for statement in chain.from_iterable(all_blocks(node)):  # ``check_permission(request)``
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+                called = ast.unparse(statement.value.func).rpartition(".")[2]
                 if vocabulary("guard_calls").fullmatch(called):
-                    read.found.append(_declaration("decorator", name, each.value))
+                    read.found.append(_declaration("decorator", name, statement.value))
         for each in walk(node.args):  # ``user=Depends(current_user)``, ``user: CurrentUser``
-            if isinstance(each, ast.Call | ast.arg) and _PATTERNS["depends"].search(
-                ast.unparse(each)
+            # A parameter without a type has no other name for a dependency.
+            if (
+                isinstance(each, ast.Call | ast.arg)
+                and getattr(each, "annotation", True)
+                and _PATTERNS["depends"].search(ast.unparse(each))
             ):
                 read.found.append(_declaration("decorator", name, each))
     return read

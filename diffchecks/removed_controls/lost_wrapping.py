@@ -191,12 +191,11 @@ def tell_other_lines(lines: Iterable[int]) -> str:
 MAX_CALL = 600  # characters; longer text is data, not arguments
 
 _OPENING, _CLOSING, _QUOTES = "([{", ")]}", "\"'`"
-_WHITE = re.compile(r"\s+")
 
 
 def strip_whitespace(text: str) -> str:
     """Remove all white space, so that only a different layout makes no difference."""
-    return _WHITE.sub("", text)
+    return "".join(text.split())
 
 
 def split_arguments(text: str, start: int) -> tuple[list[str], int] | None:

@@ -80,8 +80,9 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
 def _replaced(before: str, after: str, suffix: str) -> tuple[int, str] | None:
     """The place of the first replaced pair in the text, and a message."""
     for pair in load_replacements():
-        count = len(pair.unsafe.findall(before))
-        if suffix not in pair.suffixes or len(pair.unsafe.findall(after)) <= count:
+        if suffix not in pair.suffixes or not pair.unsafe.search(after):
+            continue
+        if len(pair.unsafe.findall(after)) <= len(pair.unsafe.findall(before)):
             continue
         safe, unsafe = pair.safe.search(before), pair.unsafe.search(after)
         if safe and unsafe and len(pair.safe.findall(after)) < len(pair.safe.findall(before)):
