@@ -58,15 +58,24 @@ def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[st
     assert all(f"\n  {code:<5}" in text for code in (0, 1, 2, 3, 130))
 
 
-def test_the_workers_start_before_what_a_review_imports() -> None:
+def test_the_workers_start_before_what_a_review_imports(tmp_path: Path) -> None:
     """They start in processes of their own, beside the imports that follow."""
-    heavy = {"pydantic", "yaml", "networkx", "griffe", "orchestrator.code_review.review_flow"}
+    heavy = {"pydantic", "yaml", "networkx", "griffe", "orchestrator.app.run_review"}
     code = (
-        "import sys, orchestrator.cli.commands.review, orchestrator.app.check_worker_startup; "
-        f"print([m for m in sys.modules if m in {heavy!r}])"
+        "import sys; from orchestrator.cli.main import main; "
+        "from orchestrator.sandbox.worker_pool import WorkerPool; "
+        f"WorkerPool.start = lambda self: print({heavy!r} & set(sys.modules)); "
+        "main(sys.argv[1:])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    for command in (["review", "--base", "none"], ["resume", "20260102-030405-00000000"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout.strip() == "set()"
 
 
 def test_a_review_imports_nothing_of_other_commands_and_extras() -> None:

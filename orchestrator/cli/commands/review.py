@@ -66,8 +66,6 @@ def _review(args: argparse.Namespace) -> int:
     description = _read_description(args)
     diff = None if args.diff is None else _read("--diff", args.diff)
 
-    from orchestrator.app.cost_estimate import estimate_cost
-    from orchestrator.app.run_review import run_review
     from orchestrator.app.types import ReviewOptions
 
     read = {
@@ -85,8 +83,12 @@ def _review(args: argparse.Namespace) -> int:
     if args.estimate:
         if args.formats:
             raise InputError("--estimate has no verdict to write with --format; use --json")
+        from orchestrator.app.cost_estimate import estimate_cost
+
         return _estimate(args, estimate_cost(options))
     with open_progress(args) as (observer, pool):
+        from orchestrator.app.run_review import run_review  # its modules: while workers start
+
         verdict = run_review(options, observer, pool=pool)
     return write_verdict(args, outputs, verdict)
 
@@ -168,12 +170,11 @@ def run_resume(args: argparse.Namespace) -> int:
     """Resume the review and return the exit code."""
     answer = read_answer(args)
     outputs = Outputs(args.formats, args.json)
-
-    from orchestrator.app.run_review import resume_review
-
     limits = ("max_tool_calls", "max_minutes", "max_tokens", "max_usd")
     grant = {name: value for name in limits if (value := getattr(args, name)) is not None}
     with open_progress(args) as (observer, pool):
+        from orchestrator.app.run_review import resume_review  # as above
+
         verdict = resume_review(
             args.repo, args.run_id, observer, answer=answer, grant=grant, pool=pool
         )
