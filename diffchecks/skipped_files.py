@@ -70,7 +70,7 @@ _PACKED_DATA = _named("packed_data")
 _WRAPPER_BYTES = 1 << 17  # the largest has half as many
 _LFS_POINTER = re.compile(_KINDS["lfs_pointer"].encode())
 _VERSION = re.compile(r"\d+(?:\.\d+)+|(?<=[-.])[\w-]{8,}(?=(?:\.\w+){1,2}$)")
-_LONG_LINE = re.compile(rb"[^\n]{500}")
+_LONG_LINE = 500
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\f\r\b\x1b"))
 _KEPT = 265  # first bytes: no link needs more, and a tar archive is known by them
 _NAMED = 3  # files in a note
@@ -164,7 +164,7 @@ def inspect_content(data: bytes) -> ContentInfo:
         stray=stray,
         generated=bool(_GENERATED.search(head) and not _OF_OUTPUT.search(head)),
         library=_LIBRARY.match(head) is not None,
-        long_lines=_LONG_LINE.search(data) is not None,
+        long_lines=max(map(len, data.split(b"\n"))) >= _LONG_LINE,
         packed=len(data) > PACKED * lines,
         bomb=_bomb(data),
         target=data[:_KEPT],
