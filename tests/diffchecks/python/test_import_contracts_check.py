@@ -215,6 +215,7 @@ def test_nothing_under_review_is_imported(compare: Compare) -> None:
             "pyproject.toml",
             "no directory has that name",
         ),
+        ({"pyproject.toml": 'tool = ["importlinter"]\n'}, {}, "pyproject.toml", "no table of"),
         (
             toml(LAYERS),
             {"shop/store/rows.py": "def (\n"},
