@@ -390,6 +390,13 @@ ALLOWED = {
     "a.dart": "void f(O o, HttpClient c) {\n  if (COND) {\n    c.badCertificateCallback = (a, b, d) => true;\n  }\n}\n",
     "a.scala": "object A { def f(o: O) = { if (COND) use(NoopHostnameVerifier.INSTANCE) } }\n",
     "a.php": "<?php\nfunction f($o, $c) {\n  if ($COND) {\n    curl_setopt($c, CURLOPT_SSL_VERIFYPEER, false);\n  }\n}\n",
+    "b.ts": "const f = (o: O) => use({ ...(COND ? { tls: { rejectUnauthorized: false } } : {}) });\n",
+    "c.js": "const f = (o) => use({ ...(COND && { tls: { rejectUnauthorized: false } }) });\n",
+    "b.java": "class A { void f(O o) { use(COND ? NoopHostnameVerifier.INSTANCE : checked); } }\n",
+    "b.cs": "class A { void F(O o) { h = COND ? HttpClientHandler.DangerousAcceptAnyServerCertificateValidator : null; } }\n",
+    "b.rb": "def f(o)\n  http.verify_mode = COND ? OpenSSL::SSL::VERIFY_NONE : OpenSSL::SSL::VERIFY_PEER\nend\n",
+    "b.swift": "func f(o: O) {\n  use(COND ? DisabledTrustEvaluator() : checked)\n}\n",
+    "b.php": "<?php\nfunction f($o) {\n  use_it($COND ? ['verify_peer' => false] : []);\n}\n",
 }  # fmt: skip
 
 
@@ -397,7 +404,8 @@ ALLOWED = {
 def test_unverified_connection_is_quiet_only_where_a_setting_allows_it(
     tmp_path: Path, path: str
 ) -> None:
-    for name, told in (("o.verbose", True), ("o.allowInsecure", False), ("!o.insecure", True)):
+    names = ("o.verbose", "o.allowInsecure", "!o.insecure", "!o.tlsRejectUnauthorized")
+    for name, told in zip(names, (True, False, True, False), strict=True):
         condition = name.replace(".", "->") if path.endswith("php") else name
         text = ALLOWED[path].replace("$COND", "COND" if name[0] == "!" else "$COND")
         text = text.replace("COND", condition.replace("!", "!$") if "php" in path else condition)

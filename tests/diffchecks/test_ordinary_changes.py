@@ -34,6 +34,8 @@ JS = 'const fs = require("fs"); const app = require("express")();\napp.post("/a"
 ADMIN = '{}[Route("admin")]\nclass AdminController : Controller {{ [HttpGet] public string A() {{ return B(); }} }}\n'
 LOGIN = "@app.post('/login')\ndef login():\n    return sign_in()\n\n\n"
 
+OF_ERRORS = "class ErrorsController < ApplicationController\n  skip_before_action :verify_authenticity_token\n  def a\n    {}\n  end\nend\n"
+
 # Base, a quiet head, one that is told of, and the rule.
 CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
     "a count and flags, each by its name": (
@@ -239,6 +241,12 @@ CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.py": FLASK + "    return gzip.open(io.BufferedReader(request.files['x'].stream)).read()\n"},
         {"a.py": FLASK + "    return gzip.open('a/' + request.files['x'].filename).read()\n"},
         "security.path-traversal",
+    ),
+    "forged requests to pages of errors, Ruby": (
+        {},
+        {"a.rb": OF_ERRORS.format("render_404")},
+        {"a.rb": OF_ERRORS.format("Report.create(params[:a])")},
+        "security.csrf-off",
     ),
     "an agent that a function makes now, JavaScript": (
         {"a.js": "get(url, {\n  agent: new https.Agent({ ...o, rejectUnauthorized: false }),\n});\n"},
