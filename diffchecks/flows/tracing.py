@@ -255,7 +255,7 @@ class Tracing(Expressions):
         values = [self.evaluate(child, state) for child in node.named_children()]
         value = either(values)
         if self._returned:
-            self._returned[-1].append((node, value))
+            self._returned[-1].append((node, state.checked(value)))
         state.dead = True
         return value
 
@@ -326,7 +326,7 @@ class Tracing(Expressions):
         if self.tables.implicit or kind not in self.tables.blocks:
             place = body or node
             within = place.named_children() if self.tables.implicit else ()
-            results.append((within[-1] if within else place, last))
+            results.append((within[-1] if within else place, inner.checked(last)))
         result = either([value for _, value in results])
         if context:
             self._check_returned(node, results, context)

@@ -34,6 +34,8 @@ JS = 'const fs = require("fs"); const app = require("express")();\napp.post("/a"
 ADMIN = '{}[Route("admin")]\nclass AdminController : Controller {{ [HttpGet] public string A() {{ return B(); }} }}\n'
 LOGIN = "@app.post('/login')\ndef login():\n    return sign_in()\n\n\n"
 
+OWN_RB = 'redirect_to own\n  end\n\n  def own\n    b = params[:a].to_s\n    return "/" {}\n    b'
+OWN_JS = 'function f(req) {{\n  const a = req.query.a;\n  if ({}) return "/";\n  return a;\n}}\n'
 OF_ERRORS = "class ErrorsController < ApplicationController\n  skip_before_action :verify_authenticity_token\n  def a\n    {}\n  end\nend\n"
 
 # Base, a quiet head, one that is told of, and the rule.
@@ -247,6 +249,18 @@ CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.rb": OF_ERRORS.format("render_404")},
         {"a.rb": OF_ERRORS.format("Report.create(params[:a])")},
         "security.csrf-off",
+    ),
+    "a target that a function has checked, Ruby": (
+        {},
+        {"a.rb": RB.format(OWN_RB.format('unless b.start_with?("/")'))},
+        {"a.rb": RB.format(OWN_RB.format("if b.empty?"))},
+        "security.open-redirect",
+    ),
+    "a target that a function has checked, JavaScript": (
+        {},
+        {"a.js": JS.format("res.redirect(f(req));") + OWN_JS.format('!a.startsWith("/")')},
+        {"a.js": JS.format("res.redirect(f(req));") + OWN_JS.format("!a")},
+        "security.open-redirect",
     ),
     "an agent that a function makes now, JavaScript": (
         {"a.js": "get(url, {\n  agent: new https.Agent({ ...o, rejectUnauthorized: false }),\n});\n"},
