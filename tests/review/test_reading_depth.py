@@ -65,7 +65,7 @@ SETTINGS = (
     "site/.nojekyll", "IShell.aidl", "PrivacyInfo.xcprivacy", "Assets/a.prefab", "App.slnf", ".yamllint", "deps.edn", "a.http", "dune-project", "META-INF/services/a.B",
     "debian/control", "debian/web.install", "board.dts", ".well-known/app", ".cursor/rules/a.mdc", "licenses/a-MIT", "USAGE", "manpages/a.1", "notes.rst.inc",
     "queries/a.scm", "chart/templates/_helpers.tpl", "a.xcstrings", "py.typed", "a.graphqls", "cabal.project",
-    "tigrc", "contrib/dark.tigrc", ".screenrc", "etc/wgetrc",
+    "tigrc", "contrib/dark.tigrc", ".screenrc", "etc/wgetrc", "alembic.ini.mako",
 )  # fmt: skip
 
 
@@ -124,6 +124,7 @@ UNREAD: list[tuple[str, str | bytes, str]] = [
     ("htop.in", ".TH a 1\n", TEXT_ALONE),
     ("a.js.ejs", "<%- user %>\n", "not read as EJS: only its text was searched"),
     ("conf.j2", "{{ x }}\n", TEXT_ALONE),
+    ("script.py.mako", "${x}\n", TEXT_ALONE),
 ]
 
 
@@ -541,14 +542,16 @@ async def test_pages_of_other_dialects_are_read_as_code(tmp_path: Path) -> None:
 
 async def test_templates_are_named_by_their_kind(tmp_path: Path) -> None:
     head = {"app.py": "X = 1\n", "a.conf.j2": "{{ x }}\n", "b.tmpl": "{{ .X }}\n"}
+    head["migrations/script.py.mako"] = "def upgrade():\n    ${upgrades}\n"
     head["charts/x/templates/a.yaml"] = "a: {{ .Values.a }}\n{{ if .b }}\n"
     verdict = await review(change(tmp_path, {}, head))
     assert {entry.path: entry.template for entry in verdict.checked if entry.template} == {
         "a.conf.j2": "Jinja",
         "b.tmpl": "Go",
         "charts/x/templates/a.yaml": "Go",
+        "migrations/script.py.mako": "Mako",
     }
-    assert "3 as text only (Go template, Jinja template)" in read_line(verdict)
+    assert "4 as text only (Go template, Jinja template, Mako template)" in read_line(verdict)
     assert verdict.status == "complete"
 
 
