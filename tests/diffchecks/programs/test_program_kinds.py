@@ -271,6 +271,16 @@ async def test_a_constant_command_and_a_debugger_import_are_not_reported(export:
     assert codes(await Ruff({"S602", "S605", "T100"}).run(side, ["a.py"])) == []
 
 
+async def test_a_script_may_give_its_own_constants_to_a_shell(export: Export) -> None:
+    text = "import subprocess as s\n\ndef run(c: str) -> str:\n    return s.run(c, shell=True)\n\n"
+    main = 'if __name__ == "__main__":\n    run("a | b")\n    run({})\n'
+    for value, found in (("'c'", []), ("f'{x}'", ["S602"]), ("'c' + x", ["S602"]), ("x", ["S602"])):
+        side = export({"a.py": text + main.format(value)})
+        assert codes(await Ruff({"S602"}).run(side, ["a.py"])) == found
+    side = export({"a.py": text + "run('c')\n"})
+    assert codes(await Ruff({"S602"}).run(side, ["a.py"])) == ["S602"]
+
+
 async def test_the_newest_syntax_is_no_error_and_new_names_are_known(export: Export) -> None:
     text = (
         "type A[T] = list[T]\nx = t'{1}'\ntry:\n    pass\nexcept* ValueError, OSError:\n    pass\n"
