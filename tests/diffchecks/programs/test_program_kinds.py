@@ -444,10 +444,22 @@ FROM scratch
 COPY --from=b / /
 """
 
+SETTINGS = """\
+FROM debian:12
+ARG USERNAME=shop
+ENV TOKENIZERS_PARALLELISM=true TOKEN_URL=https://shop.test/token
+ENV USERNAME=shop DB_PASSWORD=horse
+ENV USERNAME=shop \\
+    API_KEY=horse
+"""
+CLASSES = 'a=(1 2)\ngrep "^$name[[:space:]]*$" b\ngrep "$name[^,]" "$name[0-9]"\necho "$a[0]"\n'
+
 
 @pytest.mark.parametrize(
     ("make", "code", "path", "text", "lines"),
     [
+        (ShellCheck, "SC1087", "a.sh", CLASSES, [4]),
+        (Hadolint, "DL3064", "Dockerfile", SETTINGS, [4, 5]),
         (ShellCheck, "SC2068", "a.sh", SPLIT, [3, 9]),
         (Oxlint, "no-unreachable", "a.ts", CASES, [10]),
         (Oxlint, "unicorn/no-invalid-fetch-options", "a.js", FETCHES, [5]),
