@@ -80,7 +80,25 @@ def compared(tmp_path: Path, base: Files, head: Files) -> list[CheckFinding]:
 
 
 ASKED = "<?php\nclass A {{\n  public function isOpen(): bool {{\n    return {};\n  }}\n}}\n"
+PAYMENT = "class A {{\n  [HttpPost]{}\n  [IgnoreAntiforgeryToken]\n  public IActionResult Pay([FromBody] Order order)\n  {{\n    {};\n  }}\n}}\n"
+CHAIN = "class A {{\n  Chain f(HttpSecurity http) {{\n    return http.csrf(csrf -> csrf.disable()){}.build();\n  }}\n}}\n"
 QUIET = {
+    "a request that nobody is signed in for": (
+        {},
+        {"A.cs": PAYMENT.format("\n  [AllowAnonymous]", "return Ok(Charge(order))")},
+    ),
+    "a request that a header authenticates": (
+        {},
+        {
+            "A.cs": PAYMENT.format(
+                '\n  [Authorize(AuthenticationSchemes = "Bearer")]',
+                "return Ok(Charge(User, order))",
+            ),
+            "B.java": CHAIN.format(
+                ".sessionManagement(s -> s.sessionCreationPolicy(SessionCreationPolicy.STATELESS))"
+            ),
+        },
+    ),
     "markers in a template literal": ({}, {"d.ts": f"export const d = `\n{MARKERS}`;\n"}),
     "a name that an expression checks": ({}, {"s.go": STORE}),
     "a question about a right that a helper asks now": (
@@ -376,6 +394,18 @@ def test_everyday_change_has_no_finding(tmp_path: Path, what: str) -> None:
     assert found(tmp_path, *QUIET[what]) == []
 
 
+def test_request_of_who_is_signed_in_needs_a_token(tmp_path: Path) -> None:
+    for number, (attribute, text) in enumerate(
+        (
+            ("", "return Ok(Charge(order))"),
+            ("\n  [AllowAnonymous]", "return Ok(Charge(User, order))"),
+        )
+    ):
+        (place := tmp_path / str(number)).mkdir()
+        files = {"A.cs": PAYMENT.format(attribute, text), "B.java": CHAIN.format(".formLogin()")}
+        assert found(place, {}, files) == ["security.csrf-off"]
+
+
 # A connection that is not verified where a condition holds.
 ALLOWED = {
     "a.go": "package a\n\nfunc f(o O) {\n\tif COND {\n\t\tuse(&tls.Config{InsecureSkipVerify: true})\n\t}\n}\n",
@@ -397,15 +427,24 @@ ALLOWED = {
     "b.rb": "def f(o)\n  http.verify_mode = COND ? OpenSSL::SSL::VERIFY_NONE : OpenSSL::SSL::VERIFY_PEER\nend\n",
     "b.swift": "func f(o: O) {\n  use(COND ? DisabledTrustEvaluator() : checked)\n}\n",
     "b.php": "<?php\nfunction f($o) {\n  use_it($COND ? ['verify_peer' => false] : []);\n}\n",
+    "b.c": "void f(O o, SSL_CTX *c) { COND ? SSL_CTX_set_verify(c, SSL_VERIFY_NONE, 0) : (void) 0; }\n",
+    "b.dart": "void f(O o) {\n  use(COND ? ServerTrustAuthResponseAction.PROCEED : other);\n}\n",
 }  # fmt: skip
+CONDITIONS = (
+    ("o.verbose", True),
+    ("o.allowInsecure", False),
+    ("!o.insecure", True),
+    ("!o.tlsRejectUnauthorized", False),
+    ("o.verifySsl == false", False),
+    ("o.verifySsl == true", True),
+)
 
 
 @pytest.mark.parametrize("path", ALLOWED)
 def test_unverified_connection_is_quiet_only_where_a_setting_allows_it(
     tmp_path: Path, path: str
 ) -> None:
-    names = ("o.verbose", "o.allowInsecure", "!o.insecure", "!o.tlsRejectUnauthorized")
-    for name, told in zip(names, (True, False, True, False), strict=True):
+    for name, told in CONDITIONS:
         condition = name.replace(".", "->") if path.endswith("php") else name
         text = ALLOWED[path].replace("$COND", "COND" if name[0] == "!" else "$COND")
         text = text.replace("COND", condition.replace("!", "!$") if "php" in path else condition)

@@ -93,6 +93,14 @@ def test_another_way_to_import_is_no_fix_taken_back(found):
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "told"), [('MAX_SIZE = "max_size"', False), ("MAX_SIZE = 4096", True)]
+)
+def test_a_name_for_its_own_text_is_no_fix_taken_back(found, line, told):
+    fix = PastFix(**{**to_builtins(WORD), "subject": "Max size", "added": (line,), "removed": ()})
+    assert bool(found(f"A = 1\n{line}\n", "A = 1\n", fix)) is told
+
+
 def test_a_field_alone_is_no_fix_taken_back(compare):
     line = "    private boolean freed;"
     fix = PastFix(**{**to_builtins(FIX), "path": "A.java", "added": (line,), "removed": ()})
