@@ -229,6 +229,8 @@ def test_a_look_alike_in_the_first_manifest_of_a_project_is_reported(tmp_path: P
         ("npm", "requests", "request"),
         ("crates.io", "tokyo", ""),
         ("crates.io", "serde_jsom", "serde_json"),
+        ("crates.io", "rustfft", ""),
+        ("crates.io", "rustftm", "rustfmt"),
         ("RubyGems", "active-record", "activerecord"),
         ("Packagist", "guzlehttp/guzzle", "guzzlehttp/guzzle"),
         ("Packagist", "guzzlehttp/guzle", ""),
