@@ -29,6 +29,7 @@ from diffchecks.flows.values import (
     harmless,
     merge,
     tainted,
+    truth,
 )
 
 if TYPE_CHECKING:
@@ -161,6 +162,11 @@ class Calls(Syntax, ABC):
             passed = merge(passed, arguments.values[0].passed)
         if back.taints and not value.taints:
             value = back
+        nothing = truth(next(iter(arguments.values), receiver)).failed
+        if _PATTERNS["empty"].search(full):
+            passed = merge(passed, nothing)
+        elif _PATTERNS["given"].search(full):
+            value = replace(value, failed=nothing)
         return replace(value, passed=merge(value.passed, passed))
 
     def call_elsewhere(

@@ -26,6 +26,7 @@ from diffchecks.flows.values import (
     harmless,
     merge,
     tainted,
+    truth,
 )
 
 if TYPE_CHECKING:
@@ -182,9 +183,9 @@ class Expressions(Calls):
         return self._compared(left, right, operator, sides[1].text())
 
     def _both(self, left: FlowValue, both: bool, other: SgNode, state: FlowState) -> FlowValue:
-        inner = state.copy()
+        left, inner = truth(left), state.copy()
         inner.clear(left.passed if both else left.failed)
-        right = self.evaluate(other, inner)
+        right = truth(self.evaluate(other, inner))
         if inner.dead:
             state.clear(left.failed if both else left.passed)
         value = either([left, right]) if not both else right
@@ -205,6 +206,9 @@ class Expressions(Calls):
             operator = "is not"
         if operator == "in":
             return FlowValue(passed=checked([left]))
+        if left.taints and (not right.text or _PATTERNS["missing"].fullmatch(right.text)):
+            nothing = truth(left).failed
+            return FlowValue(failed=nothing) if operator in _UNEQUAL else FlowValue(passed=nothing)
         for one, two in ((left, right), (right, left)):
             known = "is" in operator or _PATTERNS["own_origin"].search(two.name)
             constant = not two.taints and (known or UNKNOWN not in two.text) and two.text

@@ -161,7 +161,7 @@ def load_flows(suffix: str) -> FlowTables | None:
     shared = read_yaml("../data/flows/shared.yaml")
     for name, suffixes in shared["languages"].items():
         if suffix in suffixes:
-            data = dict(read_yaml(f"../data/flows/{name}.yaml"))
+            data = {"name": name, **read_yaml(f"../data/flows/{name}.yaml")}
             for key in ("clears", "guards"):
                 data[key] = [*data.get(key, ()), *shared[key]]
             data["own_programs"] = shared["own_programs"]
@@ -169,12 +169,8 @@ def load_flows(suffix: str) -> FlowTables | None:
             data["sinks"] = [
                 {"fixed": fixed.get(sink["code"], "(?!)"), **sink} for sink in data["sinks"]
             ]
-            return convert({"name": name, **data}, FlowTables, dec_hook=_compile)
+            return convert(data, FlowTables, dec_hook=lambda _, text: re.compile(text, re.VERBOSE))
     return None
-
-
-def _compile(_: type, text: str) -> re.Pattern[str]:
-    return re.compile(text, re.VERBOSE)
 
 
 @cache

@@ -22,6 +22,7 @@ from diffchecks.flows.values import (
     checked,
     either,
     harmless,
+    truth,
 )
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Tracing(Expressions):
         children = node.children()
         sign = children[0].text() if children else ""
         if sign in {"!", "not"}:
-            value = self.evaluate(children[-1], state)
+            value = truth(self.evaluate(children[-1], state))
             return FlowValue(passed=value.failed, failed=value.passed)
         values = [self.evaluate(child, state) for child in children if child.is_named()]
         if sign in {"+", "-", "~"}:
@@ -204,7 +205,7 @@ class Tracing(Expressions):
         """One side of a condition, or both."""
         for first in node.field_children("initializer"):
             self.evaluate(first, state)
-        test = self.evaluate(condition, state)
+        test = truth(self.evaluate(condition, state))
         passed, failed = test.passed, test.failed
         if node.kind().startswith("unless"):
             passed, failed = failed, passed

@@ -133,6 +133,13 @@ def checked(values: Iterable[FlowValue], classes: frozenset[str] = frozenset({AL
     return found
 
 
+def truth(value: FlowValue) -> FlowValue:
+    """A value as a condition: where it is false, what it is as it came is empty, and safe."""
+    name = value.name.replace("[", ".").rstrip("]")
+    direct = name and len(value.taints) == 1 and value.taints[0].key.startswith(name)
+    return replace(value, failed=merge(value.failed, checked([value]))) if direct else value
+
+
 def merge(one: Cleared, other: Cleared) -> dict[str, frozenset[str]]:
     """What both clear together."""
     return {key: one.get(key, frozenset()) | other.get(key, frozenset()) for key in {*one, *other}}
@@ -140,7 +147,8 @@ def merge(one: Cleared, other: Cleared) -> dict[str, frozenset[str]]:
 
 def common(one: Cleared, other: Cleared) -> dict[str, frozenset[str]]:
     """What each of both clears."""
-    return {key: one[key] & other[key] for key in one.keys() & other.keys()}
+    both = ((key, one[key], other[key]) for key in one.keys() & other.keys())
+    return {key: b if ALL in a else a if ALL in b else a & b for key, a, b in both}
 
 
 class FlowState:

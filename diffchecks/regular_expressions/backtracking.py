@@ -193,10 +193,7 @@ class _Expression:
         return _Tail()
 
     def _all_need(self, items: Iterable[Any]) -> _Tail:
-        tail = _Tail()
-        for item in items:
-            tail += self._needs(item)
-        return tail
+        return sum(map(self._needs, items), _Tail())
 
     def _characters(self, item: Any) -> _Class | None:
         """The characters that an item matches; None if it is more than one class."""

@@ -240,19 +240,14 @@ def _handed_selector(
     given = function.node.args
     names = [parameter.arg for parameter in (*given.posonlyargs, *given.args)]
     only_named = [parameter.arg for parameter in given.kwonlyargs]
-    if argument.id not in (*names, *only_named) or _is_set(function.node, argument.id):
+    inside = (each for each in ast.walk(function.node) if isinstance(each, ast.Name))
+    changed = {each.id for each in inside if not isinstance(each.ctx, ast.Load)}
+    if argument.id in changed or argument.id not in (*names, *only_named):
         return None
     if argument.id in only_named:
         return argument.id
     place = names.index(argument.id) - isinstance(call.function.target, Bound | Class)
     return f"{place}|{argument.id}" if place >= 0 else None
-
-
-def _is_set(node: ast.AST, name: str) -> bool:
-    return any(
-        isinstance(each, ast.Name) and each.id == name and not isinstance(each.ctx, ast.Load)
-        for each in ast.walk(node)
-    )
 
 
 def _builds(sink: Sink, value: Value) -> bool:

@@ -86,7 +86,7 @@ def build_finding(
         evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs)), side=first.side),
         reported_by=tuple(sorted(reporters | merged.supporters)),
         carried_over=merged.is_carried,
-        reports=_several(first, reports),
+        reports=tuple(_report_of(each, first) for each in reports if len(reports) > 1),
         objections=_objections(merged, objections, support),
         remarks=_remarks(merged),
         support=support,
@@ -255,11 +255,6 @@ def _detail(first: LocatedFinding, words: LocatedFinding) -> str:
     if not words.detail or words.detail == first.detail:
         return first.detail
     return words.detail if words.title != first.title else f"{first.detail}\n{words.detail}".strip()
-
-
-def _several(first: LocatedFinding, reports: list[FindingReport]) -> tuple[Reported, ...]:
-    """Each reporter's own text, and its place if it is elsewhere, if there are several."""
-    return tuple(_report_of(report, first) for report in reports if len(reports) > 1)
 
 
 def _report_of(report: FindingReport, first: LocatedFinding) -> Reported:
