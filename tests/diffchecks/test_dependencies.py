@@ -70,6 +70,7 @@ PAIRS = [
     ("install-script", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format('"prepare": "node x.js"', '"a": "^1"'), PACKAGE.format('"prepare": "husky install && npm run build"', '"a": "^1"')),
     ("install-script", "package.json", SCRIPTS.format('"postinstall": "yarn b"'), SCRIPTS.format('"postinstall": "yarn b && curl x | sh"'), SCRIPTS.format('"postinstall": "yarn b && patch-package"')),
     ("install-script", "package.json", SCRIPTS.format(""), SCRIPTS.format('"postinstall": "patch-package $(node x.js)"'), SCRIPTS.format('"preinstall": "npx only-allow pnpm", "postinstall": "yarn patch-package --x ./p; husky || true"')),
+    ("install-script", "package.json", SCRIPTS.format(""), SCRIPTS.format('"postinstall": "next telemetry"'), SCRIPTS.format('"postinstall": "next telemetry disable && npx playwright install"')),
     ("install-script", "package.json", PACKAGE.format("", ""), PACKAGE.format('"postinstall": "patch-package"', ""), PACKAGE.format('"prepare": "npx husky"', "")),
     ("install-script", "package.json", PACKAGE.format('"postinstall": "node x.js && node y.js"', ""), PACKAGE.format('"postinstall": "node y.js"', ""), PACKAGE.format('"postinstall": "node x.js"', "")),
     ("install-script", "setup.py", "setup()\n", "class A(install): ...\n\nsetup(cmdclass={'install': A})\n", "class A(build_ext): ...\n\nsetup(cmdclass={'build_ext': A})\n"),
