@@ -204,6 +204,17 @@ DROP = "static void drop(node *n) { free(n); }"
             LATER.replace("b = show(text)", "[b, setB] = useState(''); setB(marked(text))") + " };",
         ),
         (
+            "a.jsx",
+            LATER.replace(
+                "b = show(text)", "[b, setB] = useState(''); const c = purify(text); setB(c)"
+            )
+            + " };",
+            LATER.replace(
+                "b = show(text)", "[b, setB] = useState(''); const c = marked(text); setB(c)"
+            )
+            + " };",
+        ),
+        (
             "a.js",
             "const by = (a, b) => a.n > b.n ? 1 : -1; c.sort(by);",
             "const by = (a, b) => a.n > b.n; c.sort(by);",
