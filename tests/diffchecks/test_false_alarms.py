@@ -82,7 +82,27 @@ def compared(tmp_path: Path, base: Files, head: Files) -> list[CheckFinding]:
 ASKED = "<?php\nclass A {{\n  public function isOpen(): bool {{\n    return {};\n  }}\n}}\n"
 PAYMENT = "class A {{\n  [HttpPost]{}\n  [IgnoreAntiforgeryToken]\n  public IActionResult Pay([FromBody] Order order)\n  {{\n    {};\n  }}\n}}\n"
 CHAIN = "class A {{\n  Chain f(HttpSecurity http) {{\n    return http.csrf(csrf -> csrf.disable()){}.build();\n  }}\n}}\n"
+ISSUED = 'fn f(secret: &str) {{\n    println!("secret: {{}}", secret);\n    println!("{}");\n}}\n'
+ROUTER = "export default function routes(router) {{\n  router.get('/a', koaGuard({{ response: {} }}), show);\n}}\n"
 QUIET = {
+    "guards of the shape of data": (
+        {
+            "a.ts": "const listGuard = isOpen() ? getWideListResponseGuard : getListResponseGuard;\n\n"
+            + ROUTER.format("listGuard"),
+            "b.ts": "const namesGuard = eventsGuard.nonempty().transform((all) => unique(all));\n\n"
+            + ROUTER.format("namesGuard"),
+        },
+        {
+            "a.ts": ROUTER.format("getListResponseGuard"),
+            "b.ts": ROUTER.format("namesGuard").replace(
+                "{\n", "{\n  const namesGuard = show.array();\n", 1
+            ),
+        },
+    ),
+    "a secret that whoever runs the program sees": (
+        {},
+        {"a.rs": ISSUED.format("It is only shown once.")},
+    ),
     "a request that nobody is signed in for": (
         {},
         {"A.cs": PAYMENT.format("\n  [AllowAnonymous]", "return Ok(Charge(order))")},
@@ -392,6 +412,10 @@ def test_guard_that_goes_is_found(tmp_path: Path, path: str) -> None:
 @pytest.mark.parametrize("what", QUIET)
 def test_everyday_change_has_no_finding(tmp_path: Path, what: str) -> None:
     assert found(tmp_path, *QUIET[what]) == []
+
+
+def test_a_secret_that_is_written_without_a_word_is_logged(tmp_path: Path) -> None:
+    assert found(tmp_path, {}, {"a.rs": ISSUED.format("ready")}) == ["security.secret-logged"]
 
 
 def test_request_of_who_is_signed_in_needs_a_token(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ def test_what_is_not_closed_is_a_gap(tmp_path: Path, text: str, why: str) -> Non
     "text",
     [
         "SELECT 'C:\\';\nSELECT 'DELETE FROM a;' AS b;\n",
+        "SELECT a #>> '{}', a #> '{b}', a #- '{c}', 'it' FROM d WHERE e = 1;\n",
+        "#- it's\n#---- it's\n# it's > '\nSELECT `a`;\n",
         "SELECT `a` FROM `b` WHERE c = 'it\\'s; DELETE FROM a;';\n",
         "SELECT E'it\\'s; DELETE FROM a;';\n",
         "-- DELETE FROM a;\n/* DELETE FROM a; */ # DELETE FROM a;\nSELECT 1;\n",

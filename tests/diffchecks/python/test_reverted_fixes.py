@@ -94,9 +94,17 @@ def test_another_way_to_import_is_no_fix_taken_back(found):
 
 
 @pytest.mark.parametrize(
-    ("line", "told"), [('MAX_SIZE = "max_size"', False), ("MAX_SIZE = 4096", True)]
+    ("line", "told"),
+    [
+        ('MAX_SIZE = "max_size"', False),
+        ("MAX_SIZE = 4096", True),
+        ("    largest: z.number().optional(),", False),
+        ("    largest: z.number().max(9).optional(),", True),
+        ('    :aria-pressed="isLargest"', False),
+        ('    :title="escape(largest)"', True),
+    ],
 )
-def test_a_name_for_its_own_text_is_no_fix_taken_back(found, line, told):
+def test_a_line_that_protects_nothing_is_no_fix_taken_back(found, line, told):
     fix = PastFix(**{**to_builtins(WORD), "subject": "Max size", "added": (line,), "removed": ()})
     assert bool(found(f"A = 1\n{line}\n", "A = 1\n", fix)) is told
 
