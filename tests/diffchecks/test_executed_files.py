@@ -111,6 +111,7 @@ def test_a_text_that_is_run_is_a_gap(
         ("a.py", "text = (ROOT.joinpath('python', 'x.txt')).read_text()", "python/x.txt", CODE),
         ("A.cs", 'File.ReadAllText(Path.Combine("ruby", "x.txt"))', "ruby/x.txt", CODE),
         ("A.java", 'Files.readString(Paths.get("sh", "x.txt"))', "sh/x.txt", CODE),
+        ("Makefile", "include x.properties", "x.properties", "core.version=4.1.0\nDIR := a\n"),
         ("a.sh", ". ./completions/bash/x", "completions/bash/x", "complete -W a x\n"),
         ("a.bash", "compgen -W 'bash elvish fish nu zsh'", "completions/elvish", CODE),
     ],
