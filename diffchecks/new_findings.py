@@ -39,6 +39,7 @@ MIN_DIALECT = 2
 """How often base has something, such as a file that did not parse, that is no defect then."""
 
 _NAMED_LINES = 12  # of the other places
+_LOGGED = 532  # CWE: something private in a log
 _BLANK = re.compile(r"\s+")
 _PATTERNS = read_patterns("new_findings")
 T = TypeVar("T")
@@ -183,6 +184,8 @@ def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
         return "message", *place, raw.message
     inserted = _PATTERNS["inserted"].findall
     code = _PATTERNS["text"].sub(lambda text: " ".join(inserted(text[0])), raw.key or "")
+    if _LOGGED in rule.cwe:  # what else the line says is no news
+        return "logged", *place, *sorted(_PATTERNS["logged"].findall(code))
     says, _, value = raw.message.partition(": ")
     if value and not markup:
         # What is read of one object, and its text, is one value; other data of a request is not.

@@ -84,7 +84,12 @@ PAYMENT = "class A {{\n  [HttpPost]{}\n  [IgnoreAntiforgeryToken]\n  public IAct
 CHAIN = "class A {{\n  Chain f(HttpSecurity http) {{\n    return http.csrf(csrf -> csrf.disable()){}.build();\n  }}\n}}\n"
 ISSUED = 'fn f(secret: &str) {{\n    println!("secret: {{}}", secret);\n    println!("{}");\n}}\n'
 ROUTER = "export default function routes(router) {{\n  router.get('/a', koaGuard({{ response: {} }}), show);\n}}\n"
+ENDED = 'class A {{\n  void f(String authToken, Exception e) {{\n    logger.debug("ended {{}}", {});\n  }}\n}}\n'
 QUIET = {
+    "something else that a line logs": (
+        {"A.java": ENDED.format("authToken")},
+        {"A.java": ENDED.format("authToken, e")},
+    ),
     "guards of the shape of data": (
         {
             "a.ts": "const listGuard = isOpen() ? getWideListResponseGuard : getListResponseGuard;\n\n"
@@ -412,6 +417,13 @@ def test_guard_that_goes_is_found(tmp_path: Path, path: str) -> None:
 @pytest.mark.parametrize("what", QUIET)
 def test_everyday_change_has_no_finding(tmp_path: Path, what: str) -> None:
     assert found(tmp_path, *QUIET[what]) == []
+
+
+@pytest.mark.parametrize("logged", ["e", "authToken"])
+def test_another_secret_or_a_higher_level_is_logged(tmp_path: Path, logged: str) -> None:
+    base, head = ENDED.format(logged), ENDED.format("authToken, secret").replace("debug", "info")
+    head = head if logged == "authToken" else ENDED.format("authToken")
+    assert found(tmp_path, {"A.java": base}, {"A.java": head}) == ["security.secret-logged"]
 
 
 def test_a_secret_that_is_written_without_a_word_is_logged(tmp_path: Path) -> None:

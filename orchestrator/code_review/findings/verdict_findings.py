@@ -5,7 +5,6 @@ Nothing is dropped: findings that do not count are in ``rejected``, with the rea
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import count
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -414,11 +413,6 @@ def _not_introduced(merged: MergedFinding, finding: Finding) -> Rejected | None:
 # --- ids ----------------------------------------------------------------------------------------
 
 
-def _verdict_order(finding: Finding) -> tuple[Any, ...]:
-    """The sort key of findings in a verdict: by rank, security first among equals."""
-    return *finding.rank, finding.category != "security", *report_order(finding)[1:]
-
-
 def _number(
     findings: Iterable[Finding],
     rejected: Iterable[Rejected],
@@ -434,7 +428,9 @@ def _number(
     new = count(1 + max((int(known_id[1:]) for known_id in kept.values()), default=0))
     counted = tuple(
         replace(finding, id=kept.get(finding.fingerprint) or f"F{next(new)}")
-        for finding in sorted(findings, key=_verdict_order)
+        for finding in sorted(
+            findings, key=lambda f: (*f.rank, f.category != "security", *report_order(f)[1:])
+        )
     )
     ordered = sorted(rejected, key=lambda entry: report_order(entry.finding))
     others = tuple(
