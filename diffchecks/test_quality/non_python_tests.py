@@ -110,8 +110,8 @@ def _read(root: str, path: str | None, language: _Language) -> _Tests:
     text = read_text(root, path)
     for match in language.runs.finditer(text):
         found.runs.setdefault(match["name"], _line(text, match))
-        deeper = len(match[0]) - len(match[0].lstrip()) + 1
-        body = re.compile(rf"[^\n]*\n?(?:[ \t]{{{deeper},}}[^\n]*\n|[ \t]*\n)*")
+        own = len(match[0]) - len(match[0].lstrip())
+        body = re.compile(_PATTERNS["body"].pattern.replace("OWN", str(own)))
         found.bodies.setdefault(match["name"], next(body.finditer(text, match.end()))[0])
         if match.groupdict().get("group"):
             found.groups.add(match["name"])

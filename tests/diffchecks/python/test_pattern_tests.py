@@ -64,6 +64,26 @@ def test_a_test_that_lost_its_assertions(
     assert codes(check, {path: holding(line)}, {path: holding("same(pay(1))")}) == []
 
 
+@pytest.mark.parametrize(
+    ("path", "was", "now"),
+    [
+        ("a.spec.ts", "  test('a', async ({ p }) => {", "  test('a', async ({\n    p,\n  }) => {"),
+        ("a.spec.js", "  it('a', () => {", "  it('a', (\n    b\n  ) => {\n    pay(`\nb`)"),
+        ("a_spec.rb", "  it 'a' do", "  it 'a' do\n    pay(1,\nb: 2)\n    pay(<<~A)\nb\n    A"),
+    ],
+)
+def test_another_layout_takes_no_assertion(codes: Codes, path: str, was: str, now: str) -> None:
+    ruby = path.endswith(".rb")
+    line, end = ("to eq 1", "  end\n") if ruby else ("toBe(1)", "  })\n")
+    kept, gone = f"    expect(pay(1)).{line}\n{end}", f"    pay(1)\n{end}"
+    assert codes(check, {path: f"{was}\n{kept}"}, {path: f"{now}\n{kept}"}) == []
+    assert codes(check, {path: f"{now}\n{kept}"}, {path: f"{now}\n{gone}"}) == [
+        "assertions-removed"
+    ]
+    other = f"{now}\n{gone}{was.replace('a', 'b', 1)}\n{kept}"  # the next test is another one
+    assert codes(check, {path: f"{now}\n{kept}"}, {path: other}) == ["assertions-removed"]
+
+
 @pytest.mark.parametrize(("path", "text", "test"), FILES)
 def test_a_test_that_moved_or_was_rewritten(codes: Codes, path: str, text: str, test: str) -> None:
     other = f"b/{path}" if path.endswith(".java") else f"b_{path.rpartition('/')[2]}"
