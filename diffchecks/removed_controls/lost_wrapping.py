@@ -131,7 +131,8 @@ def _unsubstituted(file: "ChangedText", hunk: "LineRange", added: str) -> Iterat
     """Values of which a pattern's matches were replaced in base, and are not in head."""
     old = file.was(hunk)
     for call in find_calls(old, _PATTERNS["substitutes"]):
-        if len(call.arguments) <= VALUE or not _PATTERNS["text"].match(call.arguments[1]):
+        given = "\0".join(call.arguments)
+        if len(call.arguments) <= VALUE or not _PATTERNS["taken_out"].match(given):
             continue
         value = strip_whitespace(call.arguments[VALUE])
         line = _line_with(file, hunk, _line_before(old, call.start) + value, old[call.end :])

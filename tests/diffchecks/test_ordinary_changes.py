@@ -262,6 +262,12 @@ CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.js": JS.format("res.redirect(f(req));") + OWN_JS.format("!a")},
         "security.open-redirect",
     ),
+    "blanks at the ends of a text, Python": (
+        {"a.py": "import re\n\ndef f(a):\n    b = re.sub(r'(^[\\s\\u200B]+)|([\\s\\u200B]+$)', '', a)\n    return re.sub(r'[\\r\\n]', '', b)\n"},
+        {"a.py": "import re\n\ndef f(a):\n    b = a\n    return re.sub(r'[\\r\\n]', '', b)\n"},
+        {"a.py": "import re\n\ndef f(a):\n    b = re.sub(r'(^[\\s\\u200B]+)|([\\s\\u200B]+$)', '', a)\n    return b\n"},
+        "security.escape-removed",
+    ),
     "an agent that a function makes now, JavaScript": (
         {"a.js": "get(url, {\n  agent: new https.Agent({ ...o, rejectUnauthorized: false }),\n});\n"},
         {"a.js": "function f(s) {\n  return s\n    ? new https.Agent({ ...o, rejectUnauthorized: false })\n    : null;\n}\nget(url, { agent: f(1) });\n"},
