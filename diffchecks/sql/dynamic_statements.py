@@ -7,9 +7,10 @@ Quoting as an identifier or a literal makes it safe.
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_names, read_patterns
 from diffchecks.sql.tokens import Token
 
+_PATTERNS = read_patterns("dynamic_statements")
 _QUOTING = read_names("sql_quoting")
 _TEXT_TYPES = read_names("sql_text_types")
 _JOINING = frozenset(["CONCAT", "CONCAT_WS", "REPLACE", "FORMAT", "FORMATMESSAGE"])
@@ -35,7 +36,8 @@ def _begins_routine(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _in_routine(tokens: Sequence[Token]) -> Iterator[Token]:
-    tainted, built = set(_text_parameters(tokens)), set[str]()
+    one_of_some = _PATTERNS["listed"].findall(" ".join(token.value for token in tokens))
+    tainted, built = set(_text_parameters(tokens)).difference(one_of_some), set[str]()
     for at, token in enumerate(tokens):
         target, first = _assignment(tokens, at)
         if target:
@@ -133,26 +135,33 @@ def _is_joined(value: Sequence[Token]) -> bool:
 
 def _carries(value: Sequence[Token], names: set[str]) -> bool:
     """Whether an expression contains one of these variables unquoted."""
-    depth, quoted = 0, -1
-    safe_format = _has_safe_placeholders(value)
+    depth, quoted, placed = 0, -1, _placed(value)
     for at, token in enumerate(value):
         if token.value == "(":
             depth += 1
-            if quoted < 0 and at and (value[at - 1].value in _QUOTING or safe_format == at - 1):
+            if quoted < 0 and at and value[at - 1].value in _QUOTING:
                 quoted = depth
         elif token.value == ")":
             quoted = -1 if quoted == depth else quoted
             depth -= 1
-        elif token.is_identifier and token.value in names and quoted < 0:
+        elif token.is_identifier and token.value in names and quoted < 0 and at not in placed:
             after = [part.value for part in value[at + 1 : at + 3]]
             if after[:1] != ["::"] or (after[1:] and after[1] in _TEXT_TYPES):
                 return True
     return False
 
 
-def _has_safe_placeholders(value: Sequence[Token]) -> int:
-    """The position of a ``format`` that only uses %I and %L; -2: none."""
-    for at, token in enumerate(value[:-2]):
-        if token.value == "FORMAT" and value[at + 2].kind == "text":
-            return -2 if "%s" in value[at + 2].value else at
-    return -2
+def _placed(value: Sequence[Token]) -> set[int]:
+    """The places of what ``format`` puts in as an identifier or a literal."""
+    first = next((at for at, token in enumerate(value) if token.value == "FORMAT"), len(value))
+    kinds, number, depth, placed = dict[int, str](), -1, 0, set[int]()
+    for at, token in enumerate(value[first + 1 :], first + 1):
+        depth += (token.value == "(") - (token.value == ")")
+        if depth <= 0:
+            break
+        number += depth == 1 and token.value == ","
+        for which, kind in _PATTERNS["placeholder"].findall(token.value) if number < 0 else ():
+            kinds[int(which or len(kinds) + 1) - 1] = kind
+        if kinds.get(number, "s") != "s":
+            placed.add(at)
+    return placed

@@ -69,7 +69,9 @@ def write_agent_files(top: Path, names: Sequence[str], *, force: bool) -> list[s
     updates: Updates = {AGENTS_MD: (partial(_with_block, known.agents_md), known.agents_md)}
     for host in (known.hosts[name] for name in names):
         updates[host.skill] = partial(_whole, known.skill), known.skill
-        updates[host.config] = partial(_extend, host), _render(host)
+        is_toml = host.config.endswith(".toml")
+        own = "\n\n".join(_toml_parts(host)) if is_toml else f"{json.dumps(host.adds, indent=2)}\n"
+        updates[host.config] = partial(_extend, host), own
     return [*_write(top, updates, force), known.next]
 
 
@@ -170,13 +172,6 @@ def _merge(have: Settings, adds: Settings, force: bool) -> Settings:
         elif key != NAME and isinstance(value, dict):
             merged[key] = _merge(convert(have[key], Settings), value, force)
     return merged
-
-
-def _render(host: Host) -> str:
-    """Our part of a host's settings alone."""
-    if not host.config.endswith(".toml"):
-        return json.dumps(host.adds, indent=2) + "\n"
-    return "\n\n".join(_toml_parts(host))
 
 
 def _toml_parts(host: Host) -> tuple[str, str]:

@@ -138,18 +138,14 @@ def _new_comments(
             known.add(fit[0].identity)
             others = [one for one in cause if one is not fit[0]]
             chosen.append(_comment(fit[0], others, lines[fit[0].path], suggest=suggest))
-    return chosen[: max(most - _unresolved(posted, open_findings(verdict)), 0)]
+    still = {finding.identity for finding in open_findings(verdict)}
+    count = sum(not one.is_resolved and one.identity in still for one in posted.threads)
+    return chosen[: max(most - count, 0)]  # the threads of what is still open count as well
 
 
 def _can_stand(finding: Finding, lines: frozenset[int]) -> bool:
     grave = finding.severity in GRAVE_ENOUGH and finding.category != "docs"
     return grave and finding.evidence.side != "base" and finding.end_line in lines
-
-
-def _unresolved(posted: Posted, findings: Sequence[Finding]) -> int:
-    """Our open threads of findings that are still open: they count against the maximum."""
-    open_now = {finding.identity for finding in findings}
-    return sum(not one.is_resolved and one.identity in open_now for one in posted.threads)
 
 
 def _comment(

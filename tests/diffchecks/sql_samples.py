@@ -36,6 +36,23 @@ $fn$ LANGUAGE plpgsql;
 """,
         ),
         (
+            """CREATE FUNCTION matches(kind regtype, value text, sign text) RETURNS bool AS $$
+BEGIN
+  EXECUTE format('SELECT %L::%s %s %L', value, kind::text, sign, value);
+END
+$$ LANGUAGE plpgsql;
+""",
+            """CREATE FUNCTION matches(kind regtype, value text, sign text, negate bool) RETURNS bool AS $$
+BEGIN
+  IF sign NOT IN ('<', '>') THEN RAISE EXCEPTION 'sign'; END IF;
+  EXECUTE format('SELECT 1 %s 2', sign);
+  EXECUTE format('SELECT %L::%s %s %L', value, kind::text, CASE WHEN negate THEN '<>' ELSE '=' END, value);
+  EXECUTE format('SELECT %2$L::%1$s', kind, value) || ' ORDER BY 1';
+END
+$$ LANGUAGE plpgsql;
+""",
+        ),
+        (
             """CREATE PROCEDURE dbo.FindOrders @customer nvarchar(50), @top int AS
 BEGIN
   DECLARE @sql nvarchar(max) = N'SELECT TOP 10 * FROM Orders WHERE Customer = ''' + @customer + '''';
