@@ -473,6 +473,9 @@ CONDITIONS = (
     ("!o.tlsRejectUnauthorized", False),
     ("o.verifySsl == false", False),
     ("o.verifySsl == true", True),
+    ("o.novalidatecert", False),
+    ("o.noCertCheck", False),
+    ("o.novalidate", True),
 )
 
 

@@ -268,6 +268,12 @@ CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.py": "import re\n\ndef f(a):\n    b = re.sub(r'(^[\\s\\u200B]+)|([\\s\\u200B]+$)', '', a)\n    return b\n"},
         "security.escape-removed",
     ),
+    "every record, in a migration of data, Ruby": (
+        {},
+        {"db/data/20250226_a.rb": "class A < ActiveRecord::Migration[8.0]\n  def up\n    Order.update_all(paid: true)\n  end\nend\n"},
+        {"app/a.rb": "class A\n  def up\n    Order.update_all(paid: true)\n  end\nend\n"},
+        "qa.sql-all-rows",
+    ),
     "an agent that a function makes now, JavaScript": (
         {"a.js": "get(url, {\n  agent: new https.Agent({ ...o, rejectUnauthorized: false }),\n});\n"},
         {"a.js": "function f(s) {\n  return s\n    ? new https.Agent({ ...o, rejectUnauthorized: false })\n    : null;\n}\nget(url, { agent: f(1) });\n"},
