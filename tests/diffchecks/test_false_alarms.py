@@ -85,7 +85,9 @@ CHAIN = "class A {{\n  Chain f(HttpSecurity http) {{\n    return http.csrf(csrf 
 ISSUED = 'fn f(secret: &str) {{\n    println!("secret: {{}}", secret);\n    println!("{}");\n}}\n'
 ROUTER = "export default function routes(router) {{\n  router.get('/a', koaGuard({{ response: {} }}), show);\n}}\n"
 ENDED = 'class A {{\n  void f(String authToken, Exception e) {{\n    logger.debug("ended {{}}", {});\n  }}\n}}\n'
+FETCHES = "curl -o /tmp/a.deb https://a.test/a.deb\n"
 QUIET = {
+    "a file of a fixed name where an image is built": ({}, {"scripts/build/a.sh": FETCHES}),
     "something else that a line logs": (
         {"A.java": ENDED.format("authToken")},
         {"A.java": ENDED.format("authToken, e")},
@@ -424,6 +426,10 @@ def test_another_secret_or_a_higher_level_is_logged(tmp_path: Path, logged: str)
     base, head = ENDED.format(logged), ENDED.format("authToken, secret").replace("debug", "info")
     head = head if logged == "authToken" else ENDED.format("authToken")
     assert found(tmp_path, {"A.java": base}, {"A.java": head}) == ["security.secret-logged"]
+
+
+def test_a_file_of_a_fixed_name_is_found_elsewhere(tmp_path: Path) -> None:
+    assert found(tmp_path, {}, {"lib/a.sh": FETCHES}) == ["security.temp-name"]
 
 
 def test_a_secret_that_is_written_without_a_word_is_logged(tmp_path: Path) -> None:
