@@ -41,7 +41,6 @@ SHOWN = 60  # characters of an argument in a message
 OTHERS = 5  # further places of a finding that a message names
 
 _PATTERNS = read_patterns("lost_wrapping")
-VALUE = 2  # the argument of those that is searched
 
 
 class WrittenCall(Struct, frozen=True):
@@ -131,10 +130,9 @@ def _unsubstituted(file: "ChangedText", hunk: "LineRange", added: str) -> Iterat
     """Values of which a pattern's matches were replaced in base, and are not in head."""
     old = file.was(hunk)
     for call in find_calls(old, _PATTERNS["substitutes"]):
-        given = "\0".join(call.arguments)
-        if len(call.arguments) <= VALUE or not _PATTERNS["taken_out"].match(given):
+        if not _PATTERNS["taken_out"].match("\0".join(call.arguments)):
             continue
-        value = strip_whitespace(call.arguments[VALUE])
+        value = strip_whitespace(call.arguments[2])
         line = _line_with(file, hunk, _line_before(old, call.start) + value, old[call.end :])
         if line and strip_whitespace(old[call.start : call.end]) not in added:
             says = f"Matches of {call.arguments[0].strip()[:SHOWN]} are no longer replaced"
