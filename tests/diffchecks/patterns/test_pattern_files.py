@@ -310,12 +310,14 @@ def test_long_sums_and_deep_chains_are_no_gap(tmp_path: Path) -> None:
 
 def test_valid_text_that_a_grammar_takes_for_something_else_is_no_gap(tmp_path: Path) -> None:
     method = "async Task F(bool async) { var c = async\n ? await B() : C(async, x => async); }"
+    switch = "return switch (e) { case B(D.E(int x, int y), int z) -> x; };"
     built = "B(A a) {\n int n = a.n();\n super(n);\n }\n B() {\n A a = A.of();\n this(a);\n }"
     files = {
         "a.cs": f"class A {{\n  {method}\n}}\n",
         "a.rs": 'fn f() {\n    check().stdout_eq(str![""]);\n    g(char!(1), u8![2]);\n}\n',
         "A.java": "class A {\n  void f(@Nullable Object @Nullable ... a) {}\n}\n",
         "B.java": f"import module java.base;\nclass B extends C {{\n{built}\n}}\n",
+        "C.java": f"class C {{ int f(A a) {{ if (a instanceof D.E(var e)) {switch} }} }}\n",
         "a.rb": "def f(&)\n  g(\n    1,\n    &\n  )\nend\nA = {\n  :$, => 1,\n  :$@ => 2\n}\n",
     }
     assert look(tmp_path, files).gaps == {}
