@@ -1,11 +1,13 @@
-"""Whether two versions of a program differ in comments alone, in languages that no check reads."""
+"""Whether two versions of a program that no check reads differ in nothing that runs."""
 
 import re
+from collections.abc import Collection
 from pathlib import PurePosixPath
 from typing import Any
 
-from diffchecks.data_files import read_map
+from diffchecks.data_files import read_map, read_patterns
 
+_LITERALS = read_patterns("comment_lines")["literals"]
 MAX_LENGTH = 200_000  # characters; a longer file takes seconds, and is in doubt
 # A line that is continued reaches into the next one, even if that is blank.
 _CONTINUED = r"\\[ \t\r]*\n[ \t\r]*(?:\0|\n|\Z)"
@@ -25,6 +27,12 @@ def same_code(path: str, base: str, head: str) -> bool:
         return False
     one, other = (_code(text, **comments_of(path)) for text in (base, head))
     return one is not None and one == other
+
+
+def only_literals(text: str, numbers: Collection[int]) -> bool:
+    """Whether lines hold texts and numbers alone, as those of a table that a tool makes."""
+    lines = text.split("\n")
+    return all(_LITERALS.fullmatch(lines[number - 1]) for number in numbers)
 
 
 def _code(text: str, comment: str, doubt: str = "(?!)") -> list[str] | None:

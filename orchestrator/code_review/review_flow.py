@@ -167,7 +167,7 @@ async def rebuild_findings(
             state.given.workspace,
             state.given.catalog.languages,
             gap=policy.unread == "gap",
-            commented=await reading_depth.find_commented(state.given.workspace),
+            inert=await reading_depth.find_inert(state.given.workspace),
         ),
     )
     state.synthesis = prover.with_proofs(synthesis, state.proofs)

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from msgspec.structs import replace
 
 from diffchecks.check_io import decode_text
-from diffchecks.comment_lines import comments_of, same_code
+from diffchecks.comment_lines import comments_of, only_literals, same_code
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import is_illustrative
@@ -142,17 +142,24 @@ def count_depths(files: Sequence[ChangedFile], checked: Iterable[Checked]) -> De
     )
 
 
-async def find_commented(workspace: ReviewWorkspace) -> set[str]:
-    """The changed programs that no tool reads as code, and whose comments alone differ."""
+async def find_inert(workspace: ReviewWorkspace) -> set[str]:
+    """The changed programs that no tool reads as code, and whose comments alone differ.
+
+    Generated ones, if texts and numbers alone differ.
+    """
     found: set[str] = set()
     for file in workspace.change.files:
         same = file.status == "modified" and file.old_mode == file.new_mode and file.in_head
-        known = comments_of(file.path) and file.whole and not file.script
-        if same and known and not workspace.left_out(file):
-            base = await workspace.contents.read(file.old_blob or "")
-            head = await workspace.contents.read(file.new_blob or "")
-            if same_code(file.path, decode_text(base), decode_text(head)):
-                found.add(file.path)
+        generated = file.kind == "text" and (file.skip or "").startswith(GENERATED)
+        known = comments_of(file.path) and not file.script and not workspace.left_out(file)
+        if same and file.whole and (generated or known):
+            blobs = (file.old_blob or "", file.new_blob or "")
+            base, head = [decode_text(await workspace.contents.read(blob)) for blob in blobs]
+            if generated:
+                alike = only_literals(base, file.removed) and only_literals(head, file.added)
+            else:
+                alike = same_code(file.path, base, head)
+            found |= {file.path} if alike else set()
     return found
 
 
@@ -163,7 +170,7 @@ def add_unread(
     languages: LanguagesFile,
     *,
     gap: bool,
-    commented: Collection[str] = (),
+    inert: Collection[str] = (),
 ) -> tuple[Skipped, ...]:
     """The skipped files plus programs read as text only, or all files if none was read as code.
 
@@ -171,7 +178,7 @@ def add_unread(
 
     Args:
         gap: whether these are gaps; False: notes.
-        commented: those that are notes, as their comments alone differ.
+        inert: those that are notes, as nothing that runs differs.
     """
     as_code = {entry.path for entry in checked if entry.depth == "code"}
     explained = {entry.path for entry in skipped}
@@ -184,7 +191,7 @@ def add_unread(
         is_gap, why = entry.gap, entry.why
         if not entry.gap and (source := hidden.get(entry.path)):
             is_gap, why = True, f"{why}, although its name says that it is {source}"
-        if not is_gap and entry.path in owed - gone:
+        if not is_gap and entry.path in owed - gone.union(inert):
             is_gap, why = gap, f"{why}; {NOTHING_READ}"
         found.append(replace(entry, gap=is_gap, why=why))
     for file in files:
@@ -197,7 +204,7 @@ def add_unread(
             why = f"{TEXT_ONLY}, and {NOTHING_READ}"
         else:
             continue
-        is_gap = gap and file.path not in commented
+        is_gap = gap and file.path not in inert
         is_gap = is_gap and bool(program or _kind(file, languages) not in {"style", "settings"})
         found.append(Skipped(path=file.path, why=why, gap=is_gap))
     return tuple(sorted(found, key=lambda skip: (skip.path, skip.tool)))
