@@ -88,6 +88,7 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
             'struct A {\n#warning("b")\n  @S("x")\n  func f(a: L = #_sourceLocation) {}\n}\n',
         ),
         ("a.swift", "func f(clientRequest: R) {\n  g(URL(string: clientRequest.url.string))\n}\n"),
+        ("a.swift", "f(aab - aab.rest(by: n), aab - aab[0], aab - aab!, aab - aab ?? 1)"),
         ("a.php", "<?php header('Content-Type: text/plain'); exit($_REQUEST['a'] ?? '');"),
         ("a.php", "<@php\n\nnamespace {namespace};\nclass {class} {}\n"),
         ("a.lua", "local names = {[FIRST] = 1} for i = 0, #names do print(names[i]) end"),
@@ -254,6 +255,8 @@ DROP = "static void drop(node *n) { free(n); }"
             "void f(node *p) { while (p) { free(p); p = malloc(sizeof(*p)); } }",
             "void f(node *p) { while (p) { free(p); p = p->next; } }",
         ),
+        ("a.swift", "f(aab - aab.rest(by: n))", "f((aab - aab).rest(by: n))"),
+        ("a.swift", "let token = 1000 + grand() % 9000", "let token = 1000 + rand() % 9000"),
         (
             "a.sh",
             "f() {\n  local a\n  a=$(g)\n  [ $? -eq 0 ] || exit 1\n}",
