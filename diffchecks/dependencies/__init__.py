@@ -29,8 +29,8 @@ from diffchecks.dependencies.manifests import find_manifest, is_manifest, read_m
 from diffchecks.dependencies.package_sources import NOTHING, Dependency, Manifest, repository
 from diffchecks.jobs import ChangedFile, DependenciesJob
 
-_RELEASE = re.compile(r"[@#](?:v|release-|version-)?\d+\.\d[\w.+-]*(?=[#&\s]|$)")
-_COMMIT = re.compile(r"[@#=][0-9a-f]{40}\b")
+_RELEASE = re.compile(r"[@#\"](?:v|release-|version-)?\d+\.\d[\w.+-]*(?=[#&\s]|$)")
+_COMMIT = re.compile(r"[@#=\"][0-9a-f]{40}\b")
 _HOOKS = read_patterns("manifests")
 _CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d|\d\s*[\])]$|^(?:catalog|workspace):")
 

@@ -41,6 +41,7 @@ class Known(Struct, frozen=True):
 
     Attributes:
         hosts: registries that it uses, with their aliases; for a new file, those of most entries.
+        left: registries from which no package of head comes.
         official: the public registry's hosts; empty where packages are repositories by nature.
         public: base's packages are not of a private registry, of which the names could be taken.
         plain: hosts from which it downloads without encryption.
@@ -49,6 +50,7 @@ class Known(Struct, frozen=True):
     """
 
     hosts: Collection[str]
+    left: Collection[str]
     official: Collection[str]
     public: bool
     plain: Collection[str]
@@ -72,7 +74,7 @@ def compare(
         ):
             # A host, or a whole file without digests, is one defect for any number of packages.
             group = {"lock-unverified": ""}.get(code, entry.name)
-            group = _host(quoted) if code in {"lock-http", "lock-source"} else group
+            group = _host(quoted) if code in {"lock-http", "lock-source", "lock-moved"} else group
             group = "" if code == "lock-script" and not old else group
             groups[code, group].append((entry, quoted, message))
     places = Places(head, added)
@@ -111,6 +113,7 @@ def _known(name: str, old: Sequence[LockEntry], new: Sequence[LockEntry]) -> Kno
         used |= official
     return Known(
         used | read_names("code_hosts") if composer else used,
+        used - {_host(url) for entry in new for url in _urls(entry)},
         official,
         public,
         {_host(url) for entry in old for url in _urls(entry) if _UNENCRYPTED.match(url)},
@@ -138,9 +141,12 @@ def _judge_hosts(
             continue
         elif host not in known.hosts:
             where = "no package of base was" if known.by_name else "most of the file is not"
-            yield "lock-source", url, f"{name} is downloaded from {host}, as {where}"
+            code = "lock-outside" if entry.declared else "lock-source"
+            yield code, url, f"{name} is downloaded from {host}, as {where}"
         elif not composer and (moved := _moved(host, older, known)):
-            yield "lock-source", url, f"{name} is downloaded from {host}, and in base from {moved}"
+            same = any(one.version == entry.version for one in older)
+            code = "lock-moved" if moved in known.left and not same else "lock-source"
+            yield code, url, f"{name} is downloaded from {host}, and in base from {moved}"
 
 
 def _judge_place(
@@ -238,8 +244,7 @@ class Places:
 
     def __init__(self, head: Source, added: Collection[int]) -> None:
         self._text, self._lines = head.text, head.lines
-        self._added = sorted(number for number in added if number <= len(head.lines))
-        self._is_added = frozenset(self._added)
+        self._added = frozenset(added)
         ends = accumulate(len(line) + 1 for line in self._text.split("\n"))
         self._starts = [0, *ends]
 
@@ -247,7 +252,7 @@ class Places:
         """An added line with the text, or with the entry's version near its name."""
         if quoted and quoted != entry.name:
             for number in self._find(quoted):
-                if number in self._is_added:
+                if number in self._added:
                     return number
         version = re.compile(rf"(?<![\w.]){re.escape(entry.version)}(?!\w|\.\w)")
         first, near = 0, 0
@@ -256,7 +261,7 @@ class Places:
         for at in chain(self._heads.get(entry.name, ()), self._find(entry.name)):
             first = first or at
             for number in range(at, min(at + ENTRY_LINES, len(self._lines) + 1)):
-                if number in self._is_added:
+                if number in self._added:
                     near = near or number
                     if version.search(self._lines[number - 1]):
                         return number

@@ -192,16 +192,13 @@ def _composer(text: str) -> Manifest:
         if "/" in name
         if not any(fnmatchcase(name.rpartition("/")[2], path) for path in filter(None, local))
     )
-    scripts = ((name, _script(document, name)) for name in _COMPOSER_HOOKS)
-    hooks = {name: text for name, text in scripts if _PATTERNS["program"].search(text)}
+    hooks = dict[str, str]()
+    for name in _COMPOSER_HOOKS:
+        given = table(document, "scripts").get(name)
+        text = " && ".join(map(str, given)) if isinstance(given, list) else text_of(given)
+        hooks |= {name: text} if _PATTERNS["program"].search(text) else {}
     settings = package_sources.composer(document)
     return manifest("Packagist", found, hooks, settings, document.get("name"))
-
-
-def _script(document: Mapping[str, Any], name: str) -> str:
-    """The commands of a Composer script: one or several."""
-    commands = table(document, "scripts").get(name)
-    return " && ".join(map(str, commands)) if isinstance(commands, list) else text_of(commands)
 
 
 def _gemfile(text: str) -> Manifest:
@@ -240,7 +237,7 @@ def _setup_cfg(text: str) -> Manifest:
 
 def _by_expression(ecosystem: str, find: str, text: str) -> Manifest:
     found = re.finditer(find, text, re.MULTILINE)
-    listed = (Dependency(one["name"], one["name"], one["spec"] or "") for one in found)
+    listed = (Dependency(written=one["name"], **one.groupdict("")) for one in found)
     return manifest(ecosystem, listed)
 
 

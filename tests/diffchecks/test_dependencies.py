@@ -463,6 +463,10 @@ FORKS = {
         f'{{"require": {{"s/a": "dev-x"}}, "repositories": [{{"type": "git", "url": "https://{host}/s/a"}}]}}'
         for host in ("github.com", "b.example")
     ),
+    "mix.exs": tuple(
+        f'[\n  {{:a, {kind}: "{source}", ref: "{COMMIT}"}},\n  {{:b, "~> 1.0"}}\n]\n'
+        for kind, source in (("github", "s/a"), ("git", "https://b.example/s/a.git"))
+    ),
 }
 LOCK_TEXTS = {
     "Gemfile.lock": (
@@ -490,6 +494,13 @@ LOCK_TEXTS = {
             ("dev-x", "source", "https://github.com/s/a.git"),
         )
     ),
+    "mix.lock": tuple(
+        f'%{{\n  "a": {{{source}}},\n}}\n'
+        for source in (
+            ':hex, :a, "1.0.0", "aa", [:mix], [], "hexpm", "bb"',
+            f':git, "https://github.com/s/a.git", "{COMMIT}", [ref: "{COMMIT}"]',
+        )
+    ),
 }
 
 
@@ -502,3 +513,14 @@ def test_a_repository_that_the_manifest_names_is_no_foreign_source(
         head = {manifest: text, lock: now}
         reply = look(tmp_path / code, {**base, lock: was}, head)
         assert [one.code for one in reply.findings if one.path == lock] == [code]
+        assert "floating-source" not in {one.code for one in reply.findings}
+
+
+def test_an_archive_that_the_manifest_names_is_no_foreign_source(tmp_path: Path) -> None:
+    lock = '{{"lockfileVersion": 3, "packages": {{"node_modules/a": {{"version": "{}", "resolved": "{}"}}}}}}'
+    was = {"package-lock.json": lock.format("1.0.0", "https://registry.npmjs.org/a/-/a-1.0.0.tgz")}
+    for code, url in {"lock-outside": "https://b.example/a.tgz", "lock-source": "2.0.0"}.items():
+        head = {"package-lock.json": lock.format("2.0.0", "https://b.example/a.tgz")}
+        head["package.json"] = PACKAGE.format("", f'"a": "{url}"')
+        reply = look(tmp_path / code, {"package.json": "", **was}, head)
+        assert code in {one.code for one in reply.findings if one.path == "package-lock.json"}

@@ -394,7 +394,18 @@ def test_a_package_that_moves_between_two_registries_of_the_file_is_reported(
         f'    "node_modules/b": {{"version": "1", "resolved": "{PUBLIC}", "integrity": "sha512-b"}},\n    "packages/own"',
     )
     moved = both.replace(MIRROR, "https://registry.npmjs.org/a-2.tgz")
-    assert codes(tmp_path, "package-lock.json", both, moved) == ["lock-source"]
+    assert codes(tmp_path / "1", "package-lock.json", both, moved) == ["lock-source"]
+    update = moved.replace("1.0.0", "1.0.1", 1)
+    assert codes(tmp_path / "2", "package-lock.json", both, update) == ["lock-moved"]
+    # Other packages still come from there, so this name may be of somebody else.
+    more = (
+        f'"node_modules/c": {{"version": "1", "resolved": "{MIRROR}", "integrity": "sha512-c"}},\n'
+    )
+    both, update = (
+        each.replace('    "node_modules/b"', f'    {more}    "node_modules/b"')
+        for each in (both, update)
+    )
+    assert codes(tmp_path / "3", "package-lock.json", both, update) == ["lock-source"]
 
 
 def test_a_new_lock_file_of_a_mirror_reports_only_what_is_from_elsewhere(tmp_path: Path) -> None:

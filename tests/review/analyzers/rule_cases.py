@@ -123,6 +123,16 @@ def npm_lock(field: str) -> str:
     return f'{{"packages": {{\n"node_modules/a": {package}\n}}}}\n'
 
 
+def two_registries(version: str, host: str) -> str:
+    url = "https://{}/a.tgz".format
+    listed = (("a", version, url(host)), ("b", "1.0.0", url("registry.npmjs.org")))
+    entries = (
+        f'"node_modules/{name}": {{"version": "{number}", "resolved": "{place}", "integrity": "sha512-{number}"}}'
+        for name, number, place in listed
+    )
+    return '{"packages": {\n' + ",\n".join(entries) + "\n}}\n"
+
+
 def cargo_lock(source: str) -> str:
     return f'version = 3\n\n[[package]]\nname = "a"\nversion = "1.0.0"\n{source}\n'
 
@@ -260,6 +270,7 @@ OWN: dict[str, Case] = {
     "security.install-script": text("package.json", '{\n  "scripts": {"postinstall": "node x.js"}\n}\n', '{\n  "scripts": {"build": "node x.js"}\n}\n', "{}\n"),
     "security.lock-plain-http": text("Pipfile.lock", pipfile("2", "http://pypi.org/simple"), pipfile("2"), pipfile("1")),
     "security.lock-foreign-source": text("Pipfile.lock", pipfile("2", "https://example.invalid/s"), pipfile("2"), pipfile("1")),
+    "security.lock-moved-registry": text("package-lock.json", two_registries("1.0.1", "registry.npmjs.org"), two_registries("1.0.1", "npm.example.invalid"), two_registries("1.0.0", "npm.example.invalid")),
     "security.lock-outside-registry": text("Cargo.lock", cargo_lock('source = "git+https://example.invalid/KIND#4bf2"'), cargo_lock('source = "registry+https://github.com/rust-lang/crates.io-index"\nchecksum = "aa"'), "version = 3\n"),
     "security.lock-digest-changed": text("go.sum", "x.io/a v1.0.0 h1:b=\n", "x.io/a v1.0.1 h1:b=\n", "x.io/a v1.0.0 h1:a=\n"),
     "security.lock-unverified": text("Pipfile.lock", pipfile("2", hashes=""), pipfile("2"), pipfile("1")),
