@@ -9,6 +9,7 @@ import codecs
 import hashlib
 import posixpath
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
@@ -66,8 +67,10 @@ _MEDIA = {suffix: _magic(beginnings) for suffix, beginnings in _KINDS["media"].i
 _COMPILED, _COMPILED_NAME = _magic(_KINDS["compiled"]), _named("compiled_name")
 _ARCHIVE, _ARCHIVE_NAME = _magic(_KINDS["archive"]), _named("archive_name")
 _TAR, _TAR_AT = b"ustar", 257
-_PACKED_DATA = _named("packed_data")
-_WRAPPER_BYTES = 1 << 17  # the largest has half as many
+_PACKED_DATA, _ZIPPED_DATA = _named("packed_data"), re.compile(_KINDS["zipped_data"].encode())
+# Both headers of a zip's entry, which end where its name begins, with the size of that.
+_ENTRY = re.compile(rb"PK(?:(\x03\x04)..|\x01\x02.{4}).{20}(..)(?(1)..|.{16})", re.DOTALL)
+DATA, PUBLISHED = "data", "published"
 _LFS_POINTER = re.compile(_KINDS["lfs_pointer"].encode())
 _VERSION = re.compile(r"\d+(?:\.\d+)+|(?<=[-.])[\w-]{8,}(?=(?:\.\w+){1,2}$)")
 _LONG_LINE = 500
@@ -96,7 +99,7 @@ class ContentInfo(Struct, frozen=True):
         packed: its lines have over 1,000 bytes on average, so that nobody wrote them.
         bomb: why no parser may have it, else empty.
         target: the first bytes, for a link's target.
-        published: it is a program whose bytes its makers have published.
+        packs: ``DATA`` alone, what others have ``PUBLISHED``, or as a gzip stream this blob.
     """
 
     size: int
@@ -109,7 +112,7 @@ class ContentInfo(Struct, frozen=True):
     packed: bool = False
     bomb: str = ""
     target: bytes = b""
-    published: bool = False
+    packs: str = ""
 
 
 def _bomb(data: bytes) -> str:
@@ -145,16 +148,34 @@ def _binary_reason(data: bytes) -> str | None:
     return None  # control characters, yet valid text: hiding behind them must not help
 
 
+def _what_it_packs(data: bytes) -> str:
+    if hashlib.sha256(data).hexdigest() in read_names("published_wrappers"):
+        return PUBLISHED
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        held = stream.decompress(data, BIG_FILE_BYTES)
+    except zlib.error:
+        found = [
+            _ZIPPED_DATA.fullmatch(data, at.end(), at.end() + int.from_bytes(at[2], "little"))
+            for at in _ENTRY.finditer(data)
+        ]
+        return DATA if _ENTRY.match(data) and all(found) else ""
+    alone = not stream.unused_data  # otherwise another one goes on with what it holds
+    runs = held.startswith((b"#!", *_COMPILED, *_ARCHIVE)) or held.startswith(_TAR, _TAR_AT)
+    if alone and not runs and _binary_reason(held) == "binary":
+        return DATA
+    blob = hashlib.sha1(b"blob %d\0%b" % (len(held), held), usedforsecurity=False)
+    return blob.hexdigest() if alone and stream.eof else ""
+
+
 def inspect_content(data: bytes) -> ContentInfo:
     """Look at the bytes of one blob."""
     binary = _binary_reason(data)
     stray = binary == "binary" and 0 < data.count(b"\0") * MIN_BYTES_A_NUL <= len(data)
     stray = stray and not _binary_reason(data.translate(None, b"\0"))
     if binary and not stray:
-        published = len(data) < _WRAPPER_BYTES and data.startswith(_ARCHIVE[0])
-        if published:
-            published = hashlib.sha256(data).hexdigest() in read_names("published_wrappers")
-        return ContentInfo(len(data), binary=binary, target=data[:_KEPT], published=published)
+        packs = "" if data.startswith(_TAR, _TAR_AT) else _what_it_packs(data)
+        return ContentInfo(len(data), binary=binary, target=data[:_KEPT], packs=packs)
     head = b"\n".join(data[:4096].split(b"\n")[:_HEADER_LINES])
     lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     return ContentInfo(
@@ -179,11 +200,13 @@ class AttributePolicy(Struct, frozen=True):
             it says nothing about is not in here.
         directories: those of the changed files' directories that stand in base.
         minified: the changed files with long lines in base, see ``without_version``.
+        beside: a changed file's path with ``.gz`` → its blob in head.
     """
 
     generated: Mapping[str, bool]
     directories: frozenset[str]
     minified: frozenset[str]
+    beside: Mapping[str, str | None]
 
 
 def without_version(path: str) -> str:
@@ -240,9 +263,7 @@ def _by_policy(
 ) -> str | None:
     if "lock_files" in path_kinds(file.path):
         return LOCK_FILE
-    directory = vendored_directory(file.path)
-    if new.library:
-        directory = directory or build_directory(file.path)
+    directory = vendored_directory(file.path) or (new.library and build_directory(file.path))
     if directory in policy.directories:
         return f"{VENDORED}{shorten(directory or '', 80)}/ existed in base as well"
     return _generated(file, old, new, policy)
@@ -270,9 +291,8 @@ def _what_it_hides(file: ChangedFile, new: ContentInfo) -> str:
     if new.target.startswith(_COMPILED) or _COMPILED_NAME.search(file.path):
         return _WHYS["compiled"]
     packed = new.target.startswith(_ARCHIVE) or new.target.startswith(_TAR, _TAR_AT)
-    if _PACKED_DATA.search(file.path) or not (packed or _ARCHIVE_NAME.search(file.path)):
-        return ""
-    return _WHYS["archive"]
+    known = new.packs == DATA or _PACKED_DATA.search(file.path)
+    return _WHYS["archive"] if not known and (packed or _ARCHIVE_NAME.search(file.path)) else ""
 
 
 def is_text(path: str, content: ContentInfo) -> bool:
@@ -287,15 +307,14 @@ def _as_binary(file: ChangedFile, old: ContentInfo | None, new: ContentInfo) -> 
     skip, gap = new.binary or "", new.binary == _WHYS["wide"] and not broken_image
     if file.only_moved:
         return replace(file, kind="binary", skip=_WHYS["moved"])
-    if new.published:  # as little to read in it as in an image
+    if new.packs == PUBLISHED:  # as little to read in it as in an image
         return replace(file, kind="media", skip=_WHYS["wrapper"])
     if file.new_blob and old and is_text(file.path, old) and 0 < old.size <= BIG_FILE_BYTES:
         skip, gap = f"{skip}, although it was text in base", True
     elif _SOURCE.search(file.path) or new.target.startswith(b"#!"):
         skip, gap = f"{skip}, although its name or first line says that it is source", True
     elif new.target.startswith(_MEDIA.get(suffix, ())):
-        skip = "media: an image, font, sound or translation"
-        return replace(file, kind="media", skip=skip)
+        return replace(file, kind="media", skip=_WHYS["media"])
     elif new.binary == "binary" and (hidden := _what_it_hides(file, new)):
         skip, gap = hidden, True
     return replace(file, kind="binary", skip=skip, gap=gap and bool(file.new_blob))
@@ -333,7 +352,8 @@ def classify(
         return _link_or_submodule(replace(file, size=new.size if new else 0), new)
     file = replace(file, size=new.size)
     if not is_text(file.path, new):
-        return _as_binary(file, old, new)
+        twin = new.packs == policy.beside.get(file.path)
+        return _as_binary(file, old, replace(new, packs=DATA) if twin else new)
     if _TRANSLATION.match(new.target) and file.path.endswith(".ts"):
         return replace(file, kind="media", skip="media: a translation of Qt")
     if _LFS_POINTER.fullmatch(new.target):

@@ -167,7 +167,8 @@ async def describe(
     }
     # Where nothing but code of others changes, the change is about it.
     alone = len(files) <= MAX_VENDORED_READ and stood.issuperset(map(vendored_directory, paths))
-    policy = AttributePolicy(marked, frozenset() if alone else stood, frozenset(minified))
+    beside = {f"{file.path}.gz": file.new_blob for file in files}
+    policy = AttributePolicy(marked, frozenset() if alone else stood, frozenset(minified), beside)
     return [classify(file, looks, policy) for file in files], looks
 
 
@@ -286,8 +287,7 @@ def _with_line_numbers(
 ) -> ChangedFile:
     if file.old_blob == file.new_blob:
         return file
-    known = pairs.get((file.old_blob or "", file.new_blob or ""))
-    if known:
+    if known := pairs.get((file.old_blob or "", file.new_blob or "")):
         return replace(file, added=known[0], removed=known[1])
     added = removed = 0
     if _is_text(file, looks, in_head=True):

@@ -5,6 +5,7 @@ import io
 import lzma
 import os
 import tarfile
+import zipfile
 
 import pytest
 
@@ -284,6 +285,49 @@ async def test_archives_are_a_gap_where_they_are_no_test_data(review):
     assert {file.skip for file in files.values() if file.gap} == {
         "binary: an archive, which the analyzers cannot read"
     }
+
+
+def zipped(*names):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name in names:
+            archive.writestr(name, "{}")
+    return packed.getvalue()
+
+
+async def test_archives_that_hold_only_data_are_notes(review):
+    pack, script, data = zipped("a/b.json", "c.png", "LICENSE"), b"f()\n" * 9, b"\n\0\0blocks\0"
+    nested = zipped("a.json")
+    hidden = nested.replace(b"a.json", b"a.java", 1)
+    tar = b"a".ljust(257, b"\0") + b"ustar\0"
+    notes = {
+        "world.nbt": gzip.compress(data),
+        "model.bin.gz": gzip.compress(data),
+        "look.pack": pack,
+        "look.zip": pack,
+        "dist/a.js.gz": gzip.compress(script),
+    }
+    gaps = {
+        "elf.nbt": gzip.compress(b"\x7fELF\0"),
+        "tar.nbt": gzip.compress(tar),
+        "script.nbt": gzip.compress(b"#!/bin/sh\n\0"),
+        "text.nbt": gzip.compress(b"rm -r a\n"),
+        "twice.nbt": gzip.compress(gzip.compress(data)),
+        "two.nbt": gzip.compress(b"\0") + gzip.compress(data),
+        "cut.zip": pack[:20],
+        "code.pack": zipped("a.json", "a/b.class"),
+        "node.pack": zipped("a/package.json"),
+        "hidden.pack": hidden,
+        "behind.pack": b"7z\xbc\xaf\x27\x1c" + pack,
+        "within.pack": nested.ljust(257, b"\0") + b"ustar\0",
+        "long.pack": zipped(f"{'a' * 300}.json"),
+        "other.js.gz": gzip.compress(script),
+        "dist/b.js.gz": gzip.compress(script + b"g()\n"),
+        "dist/c.js.gz": gzip.compress(script) + gzip.compress(b"g()\n"),
+    }
+    beside = dict.fromkeys(["dist/a.js", "dist/b.js", "dist/c.js", "js.gz"], script)
+    files = await review({}, notes | gaps | beside)
+    assert {path for path, file in files.items() if file.gap} == set(gaps)
 
 
 async def test_changes_of_mode_are_notes(repo):
