@@ -109,8 +109,47 @@ BY_ID = 'sub f {{\n  my ($dbh, $id, $name) = @_;\n  $dbh->do("DELETE FROM t WHER
 
 TYPED = "<?php\nfunction g({} $id) {{\n  h($id);\n}}\nfunction f({} $id) {{\n  echo {};\n}}\n"
 
+SESSIONS = (
+    "const session = require('{}');\napp.use(express.urlencoded({{ extended: false }}));\n"
+    "app.use(session({{ keys: [process.env.KEY]{} }}));\napp.use(passport.{}());\n"
+)
+SHARED = "#!/bin/sh\nset -eu\n{}\nchmod 777 \\\n    {}\n"
+
 # What both have in base, the everyday code, the twin, and the rule that finds it.
 TWINS: dict[str, tuple[Files, Files, Files, str]] = {
+    "a session whose cookie is secure by itself": (
+        {},
+        {"a.js": SESSIONS.format("cookie-session", "", "initialize")},
+        {"a.js": SESSIONS.format("express-session", "", "initialize")},
+        "security.insecure-cookie",
+    ),
+    "a session whose cookie is secure by itself, but for a setting": (
+        {},
+        {"a.js": SESSIONS.format("cookie-session", ", maxAge: 3600", "initialize")},
+        {"a.js": SESSIONS.format("cookie-session", ", secure: false", "initialize")},
+        "security.insecure-cookie",
+    ),
+    "a session that only holds the state of a sign-in": (
+        {},
+        {"a.js": SESSIONS.format("cookie-session", "", "initialize")},
+        {
+            "a.js": SESSIONS.format("cookie-session", "", "initialize")
+            + "app.use(passport.session());\n"
+        },
+        "security.csrf-off",
+    ),
+    "folders that a container shares with its host": (
+        {},
+        {"dev.sh": SHARED.format("# For the users of bind mounts.", '"$APP/vendor"')},
+        {"dev.sh": SHARED.format("# Make it work.", '"$APP/vendor"')},
+        "security.file-permissions",
+    ),
+    "a folder that a container shares, and a file of the system": (
+        {},
+        {"dev.sh": SHARED.format("# Development: bind mounts.\n# See above.", '"$APP/vendor"')},
+        {"dev.sh": SHARED.format("# Development: bind mounts.", "/etc/passwd")},
+        "security.file-permissions",
+    ),
     "the statement of base whose other value comes from elsewhere": (
         {"a.go": BY_TABLE.format(SELECT.format("tab", "b"))},
         {"a.go": BY_TABLE.format("r, err := " + SELECT.format("tab", "c"))},
