@@ -84,6 +84,10 @@ API = (
 )
 PAGE = "function f(sql) {{\n  const url = new URL(location.href);\n  url.searchParams.set('q', sql);\n  location.href = {};\n}}\n"
 FETCHED = "async function f() {{\n  const r = await fetch(location.href);\n  return {}(await r.text());\n}}\n"
+WORKER = (
+    "addEventListener('fetch', (event) => {{\n  event.respondWith(\n    (async () => {{\n"
+    "      const a = await {};\n      return fetch(event.request.url, g(a));\n    }})(),\n  );\n}});\n"
+)
 NAMES = (
     "import re\nimport sqlite3\nfrom flask import Flask, request\n\napp = Flask(__name__)\nplain = re.compile(r'^[a-z]+$')\n\n\n"
     "def quoted(name):\n    if plain.match(name) and name not in WORDS:\n        return name\n    return '\"{{}}\"'.format({})\n\n\n"
@@ -248,6 +252,12 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
         {},
         {"a.js": FETCHED.format("new DOMParser().parseFromString")},
         {"a.js": FETCHED.format("parse")},
+        "security.server-side-request-forgery",
+    ),
+    "what a service worker of a browser asks for": (
+        {},
+        {"a.js": WORKER.format("self.clients.get(event.clientId)")},
+        {"a.js": WORKER.format("TOKENS.get('client')")},
         "security.server-side-request-forgery",
     ),
     "a name in SQL whose quotes are doubled": (
