@@ -257,7 +257,7 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
     "what a service worker of a browser asks for": (
         {},
         {"a.js": WORKER.format("self.clients.get(event.clientId)")},
-        {"a.js": WORKER.format("TOKENS.get('client')")},
+        {"a.js": WORKER.format("clients.get(event.request.headers)")},
         "security.server-side-request-forgery",
     ),
     "a name in SQL whose quotes are doubled": (
