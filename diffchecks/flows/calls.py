@@ -17,6 +17,7 @@ from diffchecks.flows.syntax import Syntax, line_of, module_name, quote_source, 
 from diffchecks.flows.values import (
     ALL,
     CLEAN,
+    MODULE,
     TAINTED,
     UNKNOWN,
     Cleared,
@@ -382,7 +383,7 @@ class Calls(Syntax, ABC):
         tables = self.tables
         if given.values and (name == "require()" or tables.same.search(name)):
             first = given.values[0]
-            return first if name != "require()" else FlowValue(name=module_name(first.text))
+            return first if name != "require()" else FlowValue(module_name(first.text), MODULE)
         if _PATTERNS["formats"].search(name):
             return replace(self.formatted(receiver, given.values), name=name)
         if receiver.taints or tables.mutates.search(name.rpartition(".")[2]):
@@ -454,15 +455,15 @@ class Calls(Syntax, ABC):
     def _add(
         self, node: SgNode, receiver: FlowValue, values: Sequence[FlowValue], state: FlowState
     ) -> None:
-        """A call that adds its arguments to its object, or Ruby's operator that does."""
+        """A call that adds its arguments to its object, which is no module, or Ruby's operator."""
         owner = node.field("object") or node.field("receiver") or node.field("left")
         target = node.field("function")
         if owner is None and target is not None and target.kind() in self.lookups:
             owner = self.split_member(target)[0]
         while owner is not None and owner.text() not in state.values and owner.named_children():
             owner = owner.named_children()[0]  # of a chain, as of a builder
-        if owner is not None and owner.text() in state.values:
-            old = state.values[owner.text()]
+        old = state.values.get(owner.text()) if owner is not None else None
+        if owner is not None and old is not None and old.text != MODULE:
             state.values[owner.text()] = replace(concat([old, *values]), name=old.name)
 
     def formatted(self, receiver: FlowValue, values: Sequence[FlowValue]) -> FlowValue:

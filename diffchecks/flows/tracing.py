@@ -16,6 +16,7 @@ from diffchecks.flows.flow_tables import FlowTables
 from diffchecks.flows.syntax import line_of, module_name, part_of
 from diffchecks.flows.values import (
     CLEAN,
+    MODULE,
     FlowState,
     FlowTaint,
     FlowValue,
@@ -117,11 +118,11 @@ class Tracing(Expressions):
         values = self.module.values
         for name in (found.get("space"), found.get("default")):
             if name:
-                values[name] = FlowValue(name=module)
+                values[name] = FlowValue(module, MODULE)
         for each in found.get("names", "").split(","):
             own, _, alias = re.sub(r"\s+as\s+|\s*:\s*", "=", each.strip()).partition("=")
             if own:
-                values[alias or own] = FlowValue(name=f"{module}.{own}")
+                values[alias or own] = FlowValue(f"{module}.{own}", MODULE)
 
     def evaluate(self, node: SgNode, state: FlowState) -> FlowValue:
         """The value of an expression or statement; nothing happens after a return."""

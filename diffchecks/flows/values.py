@@ -15,7 +15,7 @@ from diffchecks.check_io import FlowStep
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-UNKNOWN, TAINTED = "\0", "\1"
+UNKNOWN, TAINTED, MODULE = "\0", "\1", "\0" * 3
 ALL = "all"
 TARGETS = frozenset({"ssrf", "redirect"})
 _HOST = re.compile(r"(?i)(?:get)?(?:host|hostname|origin|authority)")
@@ -56,7 +56,7 @@ class FlowValue(Struct, frozen=True):
 
     Attributes:
         name: the source, with aliases and imports replaced; empty: it has none.
-        text: as text, with UNKNOWN and TAINTED for the parts that vary.
+        text: as text, with UNKNOWN and TAINTED for the parts that vary; MODULE: what is imported.
         fields: of a list or an object that is written out.
         passed, failed: what it clears where it is true, and where it is not.
         function: of the file.
