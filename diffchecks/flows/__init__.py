@@ -8,7 +8,6 @@ each under ``data/flows``; ``flow_tables.py`` has their schema.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from diffchecks.check_io import FlowStep, RawFinding, Source
@@ -35,7 +34,7 @@ def find_flows(
         codes: those of the wanted classes, such as ``*-flow-sql``.
     """
     tables = load_flows(source.suffix)
-    wanted = _classes_in(codes)
+    wanted = {code.partition(_CODE)[2] for code in codes if code.startswith(f"*-{_CODE}")}
     if (
         tables is None
         or not wanted
@@ -53,11 +52,6 @@ def find_flows(
     ]
     hit = {(line, flow.code) for flow in found for line in range(flow.line, flow.end_line + 1)}
     return flows, frozenset(tracing.safe - tracing.doubtful - hit)
-
-
-@lru_cache(maxsize=8)
-def _classes_in(codes: frozenset[str]) -> frozenset[str]:
-    return frozenset(code.partition(_CODE)[2] for code in codes if code.startswith(f"*-{_CODE}"))
 
 
 def _finding(language: str, source: Source, flow: TracedFlow) -> RawFinding:

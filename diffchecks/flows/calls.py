@@ -90,7 +90,10 @@ def _run_by_shell(values: Sequence[FlowValue]) -> Iterator[FlowValue]:
     """What a command line of a program and its arguments lets somebody choose."""
     options = [each for value in values for each in value.fields.items() if each[0] == "shell"]
     through_shell = any(value.text != "false" for _, value in options)
-    flat = [part for value in values for part in _elements(value)]
+    flat = list[FlowValue]()
+    for value in values:
+        listed = [part for key, part in value.fields.items() if key.isdigit()]
+        flat += listed or ([] if value.fields else [value])
     if not flat:
         return
     yield flat[0]
@@ -99,11 +102,6 @@ def _run_by_shell(values: Sequence[FlowValue]) -> Iterator[FlowValue]:
     for number, part in enumerate(flat[1:], 1):
         if through_shell or (scripts and flags and number >= flags[0]):
             yield part
-
-
-def _elements(value: FlowValue) -> list[FlowValue]:
-    listed = [part for key, part in value.fields.items() if key.isdigit()]
-    return listed or ([] if value.fields else [value])
 
 
 class Calls(Syntax, ABC):

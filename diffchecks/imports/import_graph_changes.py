@@ -142,14 +142,23 @@ class _Comparison:
         return {to: by for to, by in sorted(has.items()) if self.old(to) not in had}
 
     def joins_facade(self, back: list[str]) -> bool:
-        """Whether a new cycle only goes through the importer's own package.
-
-        A package that re-exports names of its modules imports all of them: each module that uses
-        something that depends on the package then closes a cycle, which is no additional
-        entanglement.
-        """
+        """Whether a new cycle only goes through the importer's own package, which re-exports it."""
         package = back[-2]
         return is_own_package(back[-1], package) and self.stood_before(back[0], package)
+
+    def joins_siblings(self, back: list[str]) -> bool:
+        """Whether a new module, such as a plugin, is in the place of two siblings in a cycle."""
+        was = [self.old(path) or "" for path in back]
+        at = was.index("") if "" in was else 0
+        user, used = was[at - 1], was[(at + 1) % len(was)]
+        if was.count("") != 1 or self.base.path(used, user) is None:
+            return False
+        parents = [
+            self.base.index.dotted(path).rpartition(".")[0]
+            for path in self.base.at_import(user)
+            if used in self.base.at_import(path)
+        ]
+        return parents.count(self.head.index.dotted(back[at]).rpartition(".")[0]) > 1
 
     def stood_before(self, importer: str, imported: str) -> bool:
         """Whether the two files were already part of one cycle."""
@@ -185,7 +194,9 @@ def _cycles(both: _Comparison) -> Iterator[RawFinding]:
         if any({importer, imported} <= members for members in reported):
             continue
         back = both.head.path(imported, importer)
-        if back is None or both.stood_before(importer, imported) or both.joins_facade(back):
+        if back is None or both.stood_before(importer, imported):
+            continue
+        if both.joins_facade(back) or both.joins_siblings(back):
             continue
         reported.append(set(back))
         names = [both.head.index.dotted(path) for path in back]

@@ -7,7 +7,7 @@ in the Agent Skills format, with five fixed sections.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field, to_builtins
 from msgspec.structs import asdict, replace
@@ -324,10 +324,11 @@ def _check_front_matter(
     if head.name != file.directory:
         message = f"the name {head.name!r} must be the directory's name, {file.directory!r}"
         found.append(page.head.error(message, "name"))
+    reports = (each.get("properties", {}).get("findings", {}) for each in known.contracts.values())
     required: list[Collection[str]] = [
         {*tools, *(f"{tool}:{place}" for tool in tools for place in PLACES)},
         {*tools, FILES_COVERED},
-        _finding_fields(known.contracts),
+        {field for each in reports for field in each.get("items", {}).get("properties", ())},
         known.analyzers,
     ]
     lists = [
@@ -349,11 +350,6 @@ def _check_front_matter(
         if name not in names
     ]
     return found
-
-
-def _finding_fields(contracts: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
-    lists = (one.get("properties", {}).get("findings", {}) for one in contracts.values())
-    return {name for one in lists for name in one.get("items", {}).get("properties", ())}
 
 
 def _check_pack(page: Markdown, head: SkillFrontMatter) -> Iterator[ConfigError]:

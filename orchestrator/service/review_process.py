@@ -40,7 +40,9 @@ def review(request: ReviewRequest) -> Verdict:
     deadline = time.monotonic() + request.lease_seconds
     while True:
         try:
-            if _is_begun(repo, request.run_id):
+            with state_directory.open_store(repo) as store:
+                begun = [run.run_id for run in anyio.run(store.runs)]
+            if request.run_id in begun:
                 verdict = resume_review(repo, request.run_id, observer)
             else:
                 options = ReviewOptions.of_meta(request.options, None)
@@ -54,11 +56,6 @@ def review(request: ReviewRequest) -> Verdict:
     if trace is not None and (problem := trace.finish()):
         emit_line(problem, sys.stderr)
     return verdict
-
-
-def _is_begun(repo: Path, run_id: str) -> bool:
-    with state_directory.open_store(repo) as store:
-        return any(run.run_id == run_id for run in anyio.run(store.runs))
 
 
 def main(request: ReviewRequest) -> int:

@@ -111,6 +111,23 @@ def test_a_package_may_re_export_its_modules(compare: Compare, base_init: str, h
     assert not _found(reply, "cycle")
 
 
+@pytest.mark.parametrize(
+    ("siblings", "config", "closes"),
+    [("ab", "from . import a, b, new\n", False), ("a", "from . import a, new\n", True)],
+)
+def test_a_new_module_may_join_the_cycle_of_its_siblings(
+    compare: Compare, siblings: str, config: str, closes: bool
+) -> None:
+    plugin = "from pkg import log\nfrom pkg import config\n"
+    base = PACKAGE | {f"pkg/{name}/__init__.py": plugin for name in siblings}
+    base |= {"pkg/config.py": config.replace(", new", ""), "pkg/log.py": "from . import config\n"}
+    head = base | {"pkg/config.py": config, "pkg/new/__init__.py": plugin}
+    assert bool(_found(compare(import_graph_changes, base, head), "cycle")) is closes
+    apart = head | {"pkg/new/__init__.py": "from . import part\n"}
+    apart |= {"pkg/new/part.py": "from pkg import other\n", "pkg/other.py": "from pkg import new\n"}
+    assert _found(compare(import_graph_changes, base, apart), "cycle")
+
+
 def test_stubs_never_run(compare: Compare) -> None:
     base = PACKAGE | {"pkg/a.py": "import pkg.b\n", "pkg/b.pyi": ""}
     head = PACKAGE | {"pkg/a.py": "import pkg.b\nx = 1\n", "pkg/b.pyi": "import pkg.a\n"}
