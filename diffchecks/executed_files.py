@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
 from itertools import chain, islice
 from pathlib import PurePosixPath
+from posixpath import dirname, join, normpath
 
 from diffchecks.build_files import languages
 from diffchecks.check_io import CheckReply, decode_text, read_if_possible
@@ -111,7 +112,12 @@ def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str
             found = word.search(line[:_MAX_LINE_LENGTH])
             if found is None or _PATTERNS["comment"].match(line) or _lists_shells(name, line):
                 continue
-            how = _run_by(language, alike[0], line[: found.start()])
+            before = line[: found.start()]
+            # A module of JavaScript is looked for beside the program.
+            place = _PATTERNS["required"].search(before) if language == "js" else None
+            if place and normpath(join(dirname(program), place[1], name)) not in alike:
+                continue
+            how = _run_by(language, alike[0], before)
             if not how and looked_up < _LOOKED_UP and _PATTERNS["assigned"].match(line):
                 looked_up += 1
                 how = _later(language, alike[0], line, lines)

@@ -60,6 +60,7 @@ def test_a_text_is_no_program_for_its_first_line(tmp_path: Path, first: str) -> 
         ("a.sh", "sh tools/setup", "tools/setup", "shell"),
         ("a.sh", "make && . ./x.txt", "x.txt", "shell"),
         ("a.js", "require('./b/config')", "b/config", "JavaScript"),
+        ("b/a.js", "require('../c/config')", "c/config", "JavaScript"),
         ("a.sh", "bash elvish", "completions/elvish", "shell"),
         ("a.py", "run(['bash', os.path.join('python', 'x.txt')])", "python/x.txt", "shell"),
         ("a.js", "spawn('sudo', ['env', 'bash', 'x.txt'])", "bash/x.txt", "shell"),
@@ -105,6 +106,8 @@ def test_a_text_that_is_run_is_a_gap(
         ("userguide", "include ~/.a/x.txt", "x.txt", CODE),  # a home, which no repository has
         ("a.go", 'filepath.Join(node, "x.txt")', "x.txt", CODE),
         ("a.js", "require('../config/a')", "b/config", CODE),
+        ("server.js", "a = require('./plugins')", "config/plugins", CODE),
+        ("b/a.mjs", "import a from './config'", "c/config", CODE),
         ("a.sh", "sh x.txt.sh", "x.txt", CODE),
         ("a.sh", "sh tools/setup", "tools/setup", "#!/bin/sh\nls\n"),
         ("a.py", "choices = ['bash', 'zsh', 'fish']", "completions/fish", CODE),
