@@ -128,11 +128,13 @@ def test_a_name_that_other_files_of_base_share_is_quiet(
 
 
 def test_the_value_of_a_store_is_known_in_a_component_only(tmp_path: Path) -> None:
-    text = '{}import {{ name }} from "./a";\n$: other = name;\nname.set($name + $other + $nam);{}\n'
+    text = (
+        '{}import {{ name }} from "./a";\n$: other = name;\nname.set($name + $other + $gone);{}\n'
+    )
     says = found(tmp_path, {}, {"a.svelte": text.format("<script>\n", "</script>")})
-    assert says == ["a.svelte:4 Nothing declares $nam"]
+    assert says == ["a.svelte:4 Nothing declares $gone"]
     says = found(tmp_path, {}, {"a.svelte.js": text.format("", "")})
-    assert [each[27:] for each in says] == ["res $nam", "res $name", "res $other"]
+    assert [each[27:] for each in says] == ["res $gone", "res $name", "res $other"]
 
 
 @pytest.mark.parametrize(
