@@ -269,7 +269,7 @@ OWN: dict[str, Case] = {
     "security.replaced-dependency": text("go.mod", "module p\n\nreplace x.io/a => x.io/fork v1.0.1\n", "module p\n\nreplace x.io/a => ../fork\n", "module p\n"),
     "security.install-script": text("package.json", '{\n  "scripts": {"postinstall": "node x.js"}\n}\n', '{\n  "scripts": {"build": "node x.js"}\n}\n', "{}\n"),
     "security.lock-plain-http": text("Pipfile.lock", pipfile("2", "http://pypi.org/simple"), pipfile("2"), pipfile("1")),
-    "security.lock-foreign-source": text("Pipfile.lock", pipfile("2", "https://example.invalid/s"), pipfile("2"), pipfile("1")),
+    "security.lock-foreign-source": text("Pipfile.lock", pipfile("2", "https://example.invalid/p"), pipfile("2"), pipfile("1")),
     "security.lock-moved-registry": text("package-lock.json", two_registries("1.0.1", "registry.npmjs.org"), two_registries("1.0.1", "npm.example.invalid"), two_registries("1.0.0", "npm.example.invalid")),
     "security.lock-outside-registry": text("Cargo.lock", cargo_lock('source = "git+https://example.invalid/KIND#4bf2"'), cargo_lock('source = "registry+https://github.com/rust-lang/crates.io-index"\nchecksum = "aa"'), "version = 3\n"),
     "security.lock-digest-changed": text("go.sum", "x.io/a v1.0.0 h1:b=\n", "x.io/a v1.0.1 h1:b=\n", "x.io/a v1.0.0 h1:a=\n"),
