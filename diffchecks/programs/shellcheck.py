@@ -20,6 +20,7 @@ _TABLE = TABLES["shellcheck"]
 _REPLACEMENT = itemgetter("line", "column", "endLine", "endColumn", "replacement")
 _NO_FIX: Mapping[str, Any] = {"replacements": ()}
 _ROOT = 2115  # an argument of rm
+_LOCAL = 2168  # outside of a function; a part without a first line may be read in one
 _VARIABLES = re.compile(r"\$\{?(\w+)")
 _CRLF = 1017  # reported for each line; one report is enough
 
@@ -69,6 +70,8 @@ class ShellCheck(Linter):
         if one_branch or of_make or (code == _CRLF and result["line"] != 1):
             return None
         if code == _ROOT and _is_constant(copies.text(name), result["line"], result["column"]):
+            return None
+        if code == _LOCAL and not copies.text(name, 1, 1).startswith("#!"):
             return None
         return RawFinding(
             code=f"SC{code}",

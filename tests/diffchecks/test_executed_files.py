@@ -139,7 +139,9 @@ def test_texts_that_are_found_by_their_suffix_and_run_are_gaps(
 ) -> None:
     read = text.replace("exec(", "print(").replace(". ", "cat ")
     assert list(look(tmp_path, {program: text, "d/x.txt": CODE}).gaps) == ["d/x.txt"]
-    assert look(tmp_path, {program: read, "d/x.txt": CODE}).gaps == {}
+    for quiet in (read, text.replace(" d/", " /etc/d/")):
+        if quiet != text:
+            assert look(tmp_path, {program: quiet, "d/x.txt": CODE}).gaps == {}
 
 
 @pytest.mark.attack("program in a settings file that another program reads")

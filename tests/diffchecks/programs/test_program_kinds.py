@@ -161,6 +161,12 @@ async def test_a_path_is_constant_if_each_way_to_its_removal_sets_it(
     assert codes(report) == ["SC2115"] * found
 
 
+async def test_a_part_of_a_script_may_be_read_in_a_function(export: Export) -> None:
+    files = {"part.sh": "local a=1\n", "whole.sh": "#!/bin/bash\nlocal a=1\n"}
+    report = await ShellCheck({"SC2168"}).run(export(files), [*files])
+    assert [found.path for found in report.findings] == ["whole.sh"]
+
+
 async def test_of_a_makefile_the_recipes_are_examined(export: Export) -> None:
     recipes = (
         "DIR ?= build\nifeq ($(CI),)\n\tDIR := out\nendif\n\n"
