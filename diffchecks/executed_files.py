@@ -7,7 +7,7 @@ variable that such a line uses.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain, islice
 from pathlib import PurePosixPath
 from posixpath import dirname, join, normpath
@@ -17,7 +17,7 @@ from diffchecks.check_io import CheckReply, decode_text, read_if_possible
 from diffchecks.data_files import any_of, read_map, read_names, read_patterns, read_yaml
 from diffchecks.declarations import Files
 from diffchecks.file_patterns import file_names, matches, suffix_of
-from diffchecks.jobs import ExecutedFilesJob
+from diffchecks.jobs import ChangedFile, ExecutedFilesJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.script_languages import script_language
 
@@ -51,7 +51,8 @@ def run(job: ExecutedFilesJob) -> CheckReply:
         job: also ``texts``: changed files that are not named like programs, and ``programs``: files
             of head, beside the changed ones, that may run one.
     """
-    changed = [file.path for file in job.files if file.status != "deleted"]
+    files = {file.path: file for file in job.files if file.status != "deleted"}
+    changed = [*files]
     texts = frozenset(job.texts)
     found = ((path, _as_text(job.head_root, path)) for path in changed if path in texts)
     wanted = {path: data for path, data in found if data is not None}
@@ -68,7 +69,8 @@ def run(job: ExecutedFilesJob) -> CheckReply:
         named = [path for token in sorted(tokens) for path in by_token[token]]
         left = [path for path in named if path not in gaps and path != program]
         for path, language, line in _executions(program, text, left):
-            if not _does_nothing(language, wanted[path], text):
+            new = _changed_lines(job, files[path], wanted[path])
+            if not _does_nothing(language, wanted[path], new, text):
                 own = read_map(_TABLE, "languages").get(suffix_of(path).lstrip("."), "") == language
                 but = "which no analyzer reads" if own else "but it is named like a text"
                 gaps.setdefault(path, f"{program}:{line} runs it as {names[language]}, {but}")
@@ -86,6 +88,15 @@ def _as_text(root: str, path: str) -> bytes | None:
     data = read_if_possible(root, path)
     is_read = not suffix_of(path) and script_language(path, data)
     return None if is_read or not data.strip() else data
+
+
+def _changed_lines(job: ExecutedFilesJob, file: ChangedFile, data: bytes) -> list[str]:
+    """The lines that the change adds to a file and takes from it; all of one that is new there."""
+    head = decode_text(data).split("\n")
+    base = decode_text(read_if_possible(job.base_root, file.path)).split("\n")
+    if file.old_path != file.path or max(file.removed, default=0) > len(base):
+        return head
+    return [*(base[n - 1] for n in file.removed), *(head[n - 1] for n in file.added)]
 
 
 def _token(path: str) -> str:
@@ -200,10 +211,9 @@ def _later(language: str, path: str, line: str, lines: list[str]) -> str:
     return ""
 
 
-def _does_nothing(language: str, data: bytes, program: str) -> bool:
-    """Whether a file only sets variables, to constants, for a shell or make, or PHP prints it."""
+def _does_nothing(language: str, data: bytes, new: Sequence[str], program: str) -> bool:
+    """Whether new lines only set variables, to constants, for a shell or make, or PHP prints it."""
     if language not in {"sh", "mk"}:
         return language == "php" and b"<?" not in data and "eval" not in program
-    text = decode_text(data)
-    sets = all(map(_PATTERNS["setting"].fullmatch, text.split("\n")))
-    return sets and _PATTERNS["substitution"].search(text) is None
+    sets = all(map(_PATTERNS["setting"].fullmatch, new))
+    return sets and _PATTERNS["substitution"].search("\n".join(new)) is None

@@ -162,6 +162,38 @@ def test_settings_that_run_a_command_are_a_gap(
     assert look(tmp_path, {**files, ".env": "A=1\n"}).gaps == {}
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "is_gap"),
+    [
+        ("# a", "# b", False),
+        ("A=1", "A=1\nB=()  # c\nC='d'", False),
+        ("# a", "# a\nls -l", True),
+        ("# a", "# a\nB=c\\", True),
+        ("[ -n $A ] || exit\n", "", True),
+    ],
+)
+def test_of_a_program_named_like_settings_the_changed_lines_count(
+    tmp_path: Path, old: str, new: str, is_gap: bool
+) -> None:
+    base = "# a\nA=1\n[ -n $A ] || exit\nls\n"
+    head = base.replace(old, new)
+    for side, text in (("base", base), ("head", head)):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "x.conf").write_text(text)
+    (tmp_path / "head/a.sh").write_text(". ./x.conf\n")
+    before, after = base.splitlines(), head.splitlines()
+    file = {
+        "path": "x.conf",
+        "status": "modified",
+        "old_path": "x.conf",
+        "removed": [n for n, line in enumerate(before, 1) if line not in after],
+        "added": [n for n, line in enumerate(after, 1) if line not in before],
+    }
+    roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
+    job = {**roots, "files": [file], "texts": ["x.conf"], "programs": ["a.sh"]}
+    assert list(run_check(executed_files.run, job).gaps) == ["x.conf"] * is_gap
+
+
 def test_an_unchanged_program_that_runs_a_changed_text_is_found(tmp_path: Path) -> None:
     files = {"a.py": "exec(open('x.dat').read())\n", "x.dat": CODE}
     assert list(look(tmp_path, files, ["x.dat"]).gaps) == ["x.dat"]
