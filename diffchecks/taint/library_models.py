@@ -40,9 +40,9 @@ class Sink(Struct, frozen=True, kw_only=True):
         when, unless: selector → what the argument must be (or must not be) for this to be a sink: a
             constant, a list of constants or dotted names, or a mapping of the object's cells.
         select: ``program``: of an argument vector, only the program and the argument of ``-c``.
-        prefix: how the known beginning of the text decides. ``host``, ``host-or-path``: safe if
-            that is fixed; ``markup``, ``statement``: safe unless it begins HTML or SQL; ``any``:
-            safe if it begins with anything fixed.
+        prefix: how the known beginning of the text decides. ``host``: safe if it fixes the host,
+            or is a path of the same one; ``markup``, ``statement``: safe unless it begins HTML or
+            SQL; ``any``: safe if it begins with anything fixed.
         itself: only the value itself counts, not the content of a container or object.
         key: only the value under this key of a mapping in the argument counts.
         roots: required prefixes of the call's name, for names that other libraries have as well.
@@ -59,7 +59,7 @@ class Sink(Struct, frozen=True, kw_only=True):
     when: dict[str, Any] = field(default_factory=dict)
     unless: dict[str, Any] = field(default_factory=dict)
     select: Literal["", "program"] = ""
-    prefix: Literal["", "host", "host-or-path", "markup", "statement", "any"] = ""
+    prefix: Literal["", "host", "markup", "statement", "any"] = ""
     itself: bool = False
     key: str = ""
     roots: Names = ()
