@@ -109,11 +109,8 @@ def _base(pair: ChangedModule, tree: SourceTree) -> ParsedModule | None:
 
 
 def _unless_announced(code: str, name: str, base: SourceTree, head: SourceTree) -> str:
-    return (
-        ANNOUNCED_CODE
-        if code in read_names("grave_breakage") and head.announces(name, base)
-        else code
-    )
+    is_grave = code in read_names("grave_breakage")
+    return ANNOUNCED_CODE if is_grave and head.announces(name, base) else code
 
 
 def _as_promised(

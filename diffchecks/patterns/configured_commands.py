@@ -15,9 +15,11 @@ def has_configured_commands(path: str) -> bool:
 def extract_configured_commands(path: str, text: str) -> str:
     """The commands as a script, on their original lines; every other line is empty."""
     name = path.rpartition("/")[2]
-    of_cron = name.endswith(("crontab", ".cron")) or "/cron." in f"/{path}"
-    read = _cron_command if of_cron else _value
-    read = _strings if name.endswith((".json", ".code-workspace")) else read
+    if name.endswith((".json", ".code-workspace")):
+        read = _strings
+    else:
+        of_cron = name.endswith(("crontab", ".cron")) or "/cron." in f"/{path}"
+        read = _cron_command if of_cron else _value
     return "\n".join(" ; ".join(filter(None, map(_command, read(s)))) for s in text.split("\n"))
 
 

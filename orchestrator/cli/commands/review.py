@@ -87,7 +87,7 @@ def _review(args: argparse.Namespace) -> int:
 
         return _estimate(args, estimate_cost(options))
     with open_progress(args) as (observer, pool):
-        from orchestrator.app.run_review import run_review  # its modules: while workers start
+        from orchestrator.app.run_review import run_review  # once the workers are starting
 
         verdict = run_review(options, observer, pool=pool)
     return write_verdict(args, outputs, verdict)
@@ -173,7 +173,7 @@ def run_resume(args: argparse.Namespace) -> int:
     limits = ("max_tool_calls", "max_minutes", "max_tokens", "max_usd")
     grant = {name: value for name in limits if (value := getattr(args, name)) is not None}
     with open_progress(args) as (observer, pool):
-        from orchestrator.app.run_review import resume_review  # as above
+        from orchestrator.app.run_review import resume_review  # once the workers are starting
 
         verdict = resume_review(
             args.repo, args.run_id, observer, answer=answer, grant=grant, pool=pool
