@@ -17,6 +17,7 @@ from diffchecks.python.source_definitions import (
     find_stored_names,
     gap_on_error,
     keeps_signature,
+    read_base_with,
     read_pairs,
 )
 from diffchecks.python.syntax_tree_cache import walk
@@ -27,15 +28,15 @@ def run(job: ComparisonJob) -> CheckReply:
     gaps: dict[str, str] = {}
     examined: list[str] = []
     stale: list[tuple[tuple[str, str], RawFinding]] = []
-    known: set[tuple[str, str]] = set()
     for pair in read_pairs(job, gaps):
         if is_product(pair.path):
             with gap_on_error(gaps, pair.path):
-                if base := pair.base():
-                    known |= {identity for identity, _ in _stale(base)}
-                if pair.head:
-                    stale += _stale(pair.head)
+                if pair.head and (found := list(_stale(pair.head))):
+                    pair.base()  # a gap where it does not parse: they may have been there
+                    stale += found
                 examined.append(pair.path)
+    names = {name for (_, name), _ in stale}
+    known = {identity for source in read_base_with(job, names) for identity, _ in _stale(source)}
     return CheckReply(
         [finding for identity, finding in stale if identity not in known], examined, gaps
     )

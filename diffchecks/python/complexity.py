@@ -5,13 +5,11 @@ conditional expression and comprehension filter. Nested functions count separate
 """
 
 import ast
-import re
 from collections.abc import Iterator
-from contextlib import suppress
 
 from msgspec import Struct
 
-from diffchecks.check_io import CheckReply, Gap, RawFinding
+from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_test
 from diffchecks.python.source_definitions import (
@@ -20,9 +18,8 @@ from diffchecks.python.source_definitions import (
     ParsedModule,
     find_definitions,
     gap_on_error,
-    read,
+    read_base_with,
     read_pairs,
-    read_text,
 )
 
 LIMIT = 15
@@ -122,20 +119,10 @@ def _complexities(source: ParsedModule | None) -> dict[str, int]:
 def _complexity_of_moved(job: ComparisonJob, dotted_names: set[str]) -> dict[str, int]:
     """Function name → its highest complexity in base, over all changed files."""
     found: dict[str, int] = {}
-    names = {dotted.rpartition(".")[2] for dotted in dotted_names}
-    if not names:
-        return found
-    definition = re.compile(rf"\bdef[ \t]+(?:{'|'.join(map(re.escape, sorted(names)))})\b")
-    for file in job.files:
-        old = file.old_path
-        if old is None or not old.endswith(".py"):
-            continue
-        with suppress(Gap, RecursionError, MemoryError, ValueError):
-            if not definition.search(read_text(job.base_root, old)):
-                continue
-            for dotted, complexity in _complexities(read(job.base_root, old)).items():
-                name = dotted.rpartition(".")[2]
-                found[name] = max(complexity, found.get(name, 0))
+    for source in read_base_with(job, (name.rpartition(".")[2] for name in dotted_names)):
+        for dotted, complexity in _complexities(source).items():
+            name = dotted.rpartition(".")[2]
+            found[name] = max(complexity, found.get(name, 0))
     return found
 
 

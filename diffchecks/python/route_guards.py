@@ -6,11 +6,10 @@ everybody. Agents get them as places to look at.
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 
 from msgspec import Struct
 
-from diffchecks.check_io import CheckReply, Gap, RawFinding
+from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.data_files import read_patterns, vocabulary
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_test
@@ -20,6 +19,7 @@ from diffchecks.python.source_definitions import (
     find_definitions,
     first_line,
     gap_on_error,
+    read_base_with,
     read_pairs,
 )
 
@@ -42,16 +42,14 @@ def run(job: ComparisonJob) -> CheckReply:
     """Look at the views that the change adds."""
     gaps: dict[str, str] = {}
     found: list[RawFinding] = []
-    old: set[str] = set()
     examined = []
     for pair in read_pairs(job, gaps):
         with gap_on_error(gaps, pair.path):
             if pair.head is not None and not is_test(pair.path):
                 found += _look(pair, pair.head)
-            with suppress(Gap):
-                if base := pair.base():
-                    old.update(view.name for view in find_views(base))
             examined.append(pair.path)
+    names = {str(lead.key).rpartition(".")[2] for lead in found}
+    old = {view.name for source in read_base_with(job, names) for view in find_views(source)}
     return CheckReply([lead for lead in found if lead.key not in old], examined, gaps)
 
 

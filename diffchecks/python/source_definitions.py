@@ -4,8 +4,9 @@ The code under review is neither imported nor run.
 """
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import TypeAlias
@@ -182,6 +183,20 @@ def read_pairs(
                 continue
         added, removed = frozenset(file.added), frozenset(file.removed)
         yield ChangedModule(path, old, status, head, added, removed, job.base_root)
+
+
+def read_base_with(job: ComparisonJob, names: Iterable[str]) -> Iterator[ParsedModule]:
+    """The changed Python files as base has them, of those that say one of some names.
+
+    One that does not parse is left out.
+    """
+    words = sorted(set(names))
+    said = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
+    for file in job.files if words else ():
+        if file.old_path is not None and file.old_path.endswith(".py"):
+            with suppress(Gap, RecursionError, MemoryError, ValueError):
+                if said.search(read_text(job.base_root, file.old_path)):
+                    yield read(job.base_root, file.old_path)
 
 
 def find_definitions(tree: ast.Module) -> list[Definition]:
