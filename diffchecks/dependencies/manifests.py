@@ -156,12 +156,23 @@ def _npm(text: str) -> Manifest:
                 continue
             source = spec if _PATTERNS["npm_host"].match(spec) else ""
             found.append(Dependency(name, name, "" if source else spec, source))
+    for place in (("overrides",), ("resolutions",), ("pnpm", "overrides")):
+        found += _overrides(table(document, *place))
     scripts = table(document, "scripts")
     hooks = {name: text for name in _NPM_HOOKS if (text := text_of(scripts.get(name)))}
     # It also runs in a checkout, usually to build the package or to set up git hooks.
     if _PATTERNS["program"].search(text_of(scripts.get("prepare"))):
         hooks["prepare"] = scripts["prepare"]
     return manifest("npm", found, hooks, own_name=document.get("name"))
+
+
+def _overrides(given: Mapping[str, Any]) -> Iterator[Dependency]:
+    """Where a package.json takes the dependencies of others from; those of one can be nested."""
+    for name, value in given.items():
+        yield from _overrides(table(given, name))
+        last = _PATTERNS["npm_last"].search(name)
+        if last and _PATTERNS["npm_host"].match(text_of(value)):
+            yield Dependency(last[0], name, "", value)
 
 
 def _go(text: str) -> Manifest:

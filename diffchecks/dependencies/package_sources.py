@@ -168,7 +168,8 @@ def composer(document: Mapping[str, Any]) -> Iterator[SourceSetting]:
     """Repositories and settings of a composer.json."""
     for repository in tables(document, "repositories"):
         if repository.get("type") != "path":
-            url = str(repository.get("url", ""))
+            archive = table(repository, "package", "dist").get("url", "")
+            url = str(repository.get("url", archive))
             yield from registry("repository", url, "registry" if "://" in url else "")
     settings = table(document, "config")
     for option, value in (("secure-http", False), ("disable-tls", True)):

@@ -524,3 +524,38 @@ def test_an_archive_that_the_manifest_names_is_no_foreign_source(tmp_path: Path)
         head["package.json"] = PACKAGE.format("", f'"a": "{url}"')
         reply = look(tmp_path / code, {"package.json": "", **was}, head)
         assert code in {one.code for one in reply.findings if one.path == "package-lock.json"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("package.json", '{{"overrides": {{"x": {{"a": "{}"}}}}}}'),
+        ("package.json", '{{"resolutions": {{"x/**/a@^1": "{}"}}}}'),
+        ("package.json", '{{"pnpm": {{"overrides": {{"x>a": "{}"}}}}}}'),
+        ("pnpm-workspace.yaml", "overrides:\n  'x>a@1': {}\n"),
+    ],
+)
+def test_what_overrides_name_is_no_foreign_source(tmp_path: Path, name: str, text: str) -> None:
+    lock = "lockfileVersion: '9.0'\npackages:\n  a@{}:\n    resolution: {{{}integrity: sha512-aa}}\nsnapshots:\n"
+    archive = "https://b.example/a.tgz"
+    was, now = lock.format("1.0.0", ""), lock.format(archive, f"tarball: {archive}, ")
+    for code, url in {"lock-outside": archive, "lock-source": "https://c.example/a.tgz"}.items():
+        reply = look(
+            tmp_path / code,
+            {name: "", "pnpm-lock.yaml": was},
+            {name: text.format(url), "pnpm-lock.yaml": now},
+        )
+        assert [one.code for one in reply.findings] == [code]
+    master = look(tmp_path, {name: ""}, {name: text.format("git+https://c.example/a.git")})
+    assert [(one.code, one.key) for one in master.findings] == [("floating-source", "a")]
+
+
+def test_an_archive_of_a_composer_json_is_no_foreign_source(tmp_path: Path) -> None:
+    package = '{{"name": "s/a", "version": "{}", "dist": {{"url": "https://{}/a.zip"}}}}'.format
+    lock = '{{"packages": [{}]}}'.format
+    was = {"composer.json": "", "composer.lock": lock(package("1", "api.github.com"))}
+    for code, host in {"lock-outside": "b.example", "lock-source": "c.example"}.items():
+        own = f'{{"repositories": [{{"type": "package", "package": {package("2", host)}}}]}}'
+        head = {"composer.json": own, "composer.lock": lock(package("2", "b.example"))}
+        reply = look(tmp_path / code, was, head)
+        assert [one.code for one in reply.findings if one.path == "composer.lock"] == [code]
