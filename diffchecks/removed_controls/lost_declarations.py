@@ -96,34 +96,28 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
     """Report declarations of base whose owner stays, and that nothing in the change replaces."""
     base = Counter(one.key for file in files for one in file.base.found)
     head = Counter(one.key for file in files for one in file.head.found)
-    came = [(_added_words(file), cache(partial(_moved_lines, file))) for file in files]
+    words_of = _PATTERNS["words"].findall
+    came = [({*words_of(one.text.added_text)}, cache(partial(_moved_lines, one))) for one in files]
     for file in files:
         opened = [one for one in file.head.found if _opens(file, one, base, head)]
         yield from (_finding(file, [one], opened=True) for one in opened)
         lost: dict[str, list[Declaration]] = {}
         for one in file.base.found:
-            if any(one.owner == other.owner for other in opened):
-                continue
             gone = file.removed_line(one) and head[one.key] < base[one.key]
-            if gone and _protects(file, one) and not _refuses(file, one):
-                words = frozenset(_PATTERNS["words"].findall(one.text))
+            stays = gone and all(one.owner != other.owner for other in opened)
+            if stays and _protects(file, one) and not _refuses(file, one):
+                words = {*words_of(one.text)}
                 moved = (line for added, lines in came if words <= added for line in lines())
                 if not any(words <= line and _names_one(file, of) for line, of in moved):
                     same = one.owner if one.kind == "setting" else strip_whitespace(one.text)
                     lost.setdefault(same, []).append(one)
-        for places in lost.values():
-            yield _finding(file, places)
+        yield from (_finding(file, places) for places in lost.values())
 
 
 def _names_one(file: DeclaringFile, owners: Sequence[str]) -> bool:
     """Whether head names one of these classes and functions, if there are any."""
-    named = re.compile(rf"\b(?:{'|'.join(map(re.escape, owners))})\b")
-    return any(map(named.search, file.text.head))
-
-
-def _added_words(file: DeclaringFile) -> frozenset[str]:
-    lines = (file.text.head[number - 1] for number in file.text.added)
-    return frozenset(chain.from_iterable(map(_PATTERNS["words"].findall, lines)))
+    named = rf"\b(?:{'|'.join(map(re.escape, owners))})\b"
+    return re.search(named, "\n".join(file.text.head)) is not None
 
 
 def _moved_lines(file: DeclaringFile) -> list[tuple[frozenset[str], Sequence[str]]]:
@@ -164,9 +158,8 @@ def _opens(file: DeclaringFile, one: Declaration, base: Counter[Any], head: Coun
     came = not file.text.added.isdisjoint(range(one.line, one.end + 1))
     known = one.owner in file.base.owners and head[one.key] > base[one.key]
     lets_in = vocabulary("lets_in").search
-    opens = came and known and lets_in(one.text) is not None
-    had = (old.text for old in file.base.found if old.owner == one.owner)
-    return opens and not any(map(lets_in, had))
+    had = (lets_in(old.text) for old in file.base.found if old.owner == one.owner)
+    return came and known and lets_in(one.text) is not None and not any(had)
 
 
 def _protects(file: DeclaringFile, one: Declaration) -> bool:
@@ -174,28 +167,23 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
     of_class = one.owner.rpartition(".")[0] if one.kind == "setting" else ""
     if (of_class or one.owner) not in file.head.owners or not _has_covered(file, one):
         return False
-    siblings = [new for new in file.head.found if (new.kind, new.owner) == (one.kind, one.owner)]
     known = {old.key for old in file.base.found}
     came = [
         new
-        for new in siblings
-        if new.key not in known
+        for new in file.head.found
+        if (new.kind, new.owner) == (one.kind, one.owner) and new.key not in known
         if not file.text.added.isdisjoint(range(new.line, new.end + 1))
         if not (_asks_less(new.text, one.text) or _widens(new.text, one.text))
     ]
     if one.kind == "setting":
         stack = _PATTERNS["stack"].fullmatch(one.owner.rpartition(".")[2])
-        return not came and (
-            not stack or vocabulary("protecting_middleware").search(one.text) is not None
-        )
+        protects = vocabulary("protecting_middleware").search(one.text) is not None
+        return not came and (not stack or protects)
     if one.kind == "middleware":
         passed = one.text.startswith("{") or "=>" in one.text or "function" in one.text
-        before, after = (
-            set(vocabulary("access").findall(side.owners.get(one.owner, "")))
-            for side in (file.base, file.head)
-        )
-        less = _asks_less(file.head.owners.get(one.owner, ""), one.text)
-        if passed or (after - before and not less):
+        was, now = (side.owners.get(one.owner, "") for side in (file.base, file.head))
+        access = vocabulary("access").findall
+        if passed or (set(access(now)).difference(access(was)) and not _asks_less(now, one.text)):
             return False
     listed = file.text.path.endswith(".py") or vocabulary("lists_guards").search(one.text)
     written = one.text if listed else one.text.partition(",")[0]
@@ -207,20 +195,38 @@ def _refuses(file: DeclaringFile, one: Declaration) -> bool:
     """Whether what it guarded turns callers away itself now, a class in each of its methods."""
     owners, stack = file.head.owners, f"use({one.text})" in file.base.owners
     owner = one.owner.rpartition(".")[0] if stack else one.owner
-    inside = set[str]()
-    for scope, text in file.head.refusals - file.base.refusals:
-        named = tuple(f"{sign}{scope.rpartition('.')[2]})" for sign in " ." if scope)
-        routes = {name for name, has in owners.items() if text in has or has.endswith(named)}
-        for_all = not scope and all(text in name for name in routes)
+    came = file.head.refusals - file.base.refusals
+    known = {old.key for old in file.base.found}
+    inside = {
+        new.owner
+        for new in file.head.found
+        if new.owner.startswith(f"{owner}.") and new.key not in known
+        if _limits(new.text, one.text) and not _asks_less(new.text, one.text)
+    }
+    if any(_runs_before(file, one, scope) for scope in inside.union(scope for scope, _ in came)):
+        return True
+    for scope, text in [each for each in came if not _PATTERNS["goes_on"].match(each[1])]:
+        passed = rf"[ .(\[]{re.escape(scope.rpartition('.')[2]) or '$.'}\s*[,)\]]"
+        routes = {route for route, has in owners.items() if text in has or re.search(passed, has)}
+        for_all = not scope and all(text in route for route in routes)
         inside |= {*routes, scope} if scope or for_all else routes
-    methods = {name for name in owners if name.rpartition(".")[0] == owner != ""}
-    methods &= inside if stack else file.base.owners.keys()
-    return owner in inside or (bool(methods) and methods <= inside)
+    left = done = _methods(inside, owner)
+    if not stack:
+        left = _methods(owners, owner) & _covered(one, _methods(file.base.owners, owner))
+    return owner in inside or (bool(left) and left <= done)
+
+
+def _runs_before(file: DeclaringFile, one: Declaration, scope: str) -> bool:
+    """Whether a filter of the class runs this function of it for all that a guard covered."""
+    name = re.escape(scope.removeprefix(f"{one.owner}.").partition("(")[0])
+    named = re.compile(rf"{_PATTERNS['filter'].pattern}{name}\b").match
+    runs = (Declaration("", one.owner, line, 0, 0) for line in file.text.head if named(line))
+    return any(not _leaves_out(file, new, one) for new in runs)
 
 
 def _has_covered(file: DeclaringFile, one: Declaration) -> bool:
     """Whether not all methods have gone that a declaration of Rails names, or does not except."""
-    had, left = _methods(file.base, one.owner), _methods(file.head, one.owner)
+    had, left = _methods(file.base.owners, one.owner), _methods(file.head.owners, one.owner)
     covered = _covered(one, had) if _PATTERNS["names"].search(one.text) else None
     return not covered or not covered <= had or not covered.isdisjoint(left)
 
@@ -229,13 +235,13 @@ def _leaves_out(file: DeclaringFile, new: Declaration, old: Declaration) -> bool
     """Whether a declaration covers fewer of the methods that both versions have than the old."""
     if _PATTERNS["names"].search(new.text) is None:
         return False  # it covers all; most are so, and a file may have thousands
-    both = _methods(file.base, old.owner) & _methods(file.head, old.owner)
+    both = _methods(file.base.owners, old.owner) & _methods(file.head.owners, old.owner)
     return not _covered(old, both) & both <= _covered(new, both)
 
 
-def _methods(side: Declarations, owner: str) -> set[str]:
+def _methods(scopes: Iterable[str], owner: str) -> set[str]:
     """The names of the methods of a class."""
-    inside = [one.removeprefix(f"{owner}.") for one in side.owners if one.startswith(f"{owner}.")]
+    inside = [one.removeprefix(f"{owner}.") for one in scopes if one.startswith(f"{owner}.")]
     return {found[0] for name in inside if (found := _PATTERNS["method"].match(name))}
 
 
@@ -362,12 +368,12 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
             above = node.parent()
             if above and above.kind() == "body_statement":  # a call of Ruby without arguments
                 read.found.append(_written("decorator", scope, node))
+        elif _turns_away(node):
+            read.refusals[scope, node.text()] += 1
         elif kind in read_names("call_nodes"):
             _read_call(node, scope, read)
         elif kind in read_names("entry_nodes"):
             _read_list(node, scope, read)
-        elif _turns_away(node):
-            read.refusals[scope, node.text()] += 1
         inner = [] if kind == "annotation" else node.children()  # what it holds annotates nothing
         waiting += [(child, scope) for child in reversed(inner) if child.is_named()]
     return read
@@ -378,17 +384,20 @@ def _turns_away(node: "SgNode") -> bool:
 
     Or a function that does nothing but to fail, or to answer that there is nothing.
     """
+    if node.kind() == "call":  # of Elixir, where also a condition is one
+        asks = _PATTERNS["halts"].match(node.text())
+        return asks is not None and vocabulary("about_access").search(asks["asked"]) is not None
     asked, body = node.field("condition"), node.field("body")
     if body is not None and node.kind() in read_names("scope_nodes"):
         return _PATTERNS["only_fails"].fullmatch(body.text()) is not None
     if asked is None or not vocabulary("asks_who").search(asked.text()):
         return False
-    refuses = vocabulary("refuses_caller")
+    hides = vocabulary("about_access").search(asked.text())  # answers that there is nothing
+    refuses = vocabulary("may_refuse" if hides else "refuses_caller")
     if "conditional" in node.kind() or "ternary" in node.kind():
         return refuses.search(node.text()) is not None
     ends = _PATTERNS["ends"].pattern.replace("REFUSES", f"(?i:{refuses.pattern})")
-    found = node.find_all(regex=ends)
-    return any(each.is_named() and "string" not in each.kind() for each in found)
+    return any(n.is_named() and "string" not in n.kind() for n in node.find_all(regex=ends))
 
 
 def _name_of(node: "SgNode") -> "SgNode | None":

@@ -241,3 +241,60 @@ def test_what_carries_out_an_annotation_or_sends_no_token_lets_nobody_in(codes: 
     for call, found in (("DisableAntiforgery", []), ("AllowAnonymous", ["access-control-removed"])):
         head = hub.replace(";", f"\n            .{call}();")
         assert codes(check, {"A.cs": hub}, {"A.cs": head}) == found
+
+
+PHOENIX = "defmodule A do\n  use W, :controller\n  plug :load when action in [:drop]\n{}\n  def drop(conn, _) do\n    1\n  end\n\n  defp load(conn, _) do\n{}  end\nend\n"
+RAILS = "class A < B\n  before_action :load, only: %i[show edit drop]\n{}\n  def edit\n{}    1\n  end\n\n  def drop\n{}    2\n  end\n\n  def load\n    @a = find\n{}  end\nend\n"
+EXPRESS = "function load(req, res, next) {{\n{}  next();\n}}\nr.put('/a/:id', load, {}act);\n"
+ASKS = "    if authorized?(conn) do\n      conn\n    else\n      conn |> put_status(404) |> halt()\n    end\n"
+OWNS = "  if (req.a.owner !== req.user.id) return res.status(404).end();\n"
+NO_HALT, THROWN_AWAY = ASKS.replace(" |> halt()", ""), "    authorized?(conn)\n    conn\n"
+PLUGGED, FILTERED = (
+    "  plug :authorize when action in [:drop]\n",
+    "  before_action :authorize_owner, only: %i[edit drop]\n",
+)
+MOVED = [  # base, with the guard in another function, and without it
+    (
+        "a.ex",
+        PHOENIX.format(PLUGGED, "    conn\n"),
+        [PHOENIX.format("", ASKS)],
+        [
+            PHOENIX.format("", NO_HALT),
+            PHOENIX.format("", THROWN_AWAY),
+            PHOENIX.format("", ASKS).replace("[:drop]", "[:show]"),
+        ],
+    ),
+    (
+        "a.rb",
+        RAILS.format(FILTERED, "", "", ""),
+        [
+            RAILS.format("", "", "", "    authorize @a\n"),
+            RAILS.format("", "", "", "    head :forbidden unless @a.owner == current_user\n"),
+            RAILS.format("", "", "", "    raise RecordNotFound unless can?(:edit, @a)\n"),
+            RAILS.format("", "    authorize @a\n", "    authorize @a\n", ""),
+        ],
+        [
+            RAILS.format("", "    authorize @a\n", "", ""),
+            RAILS.format("", "", "", "    can?(:edit, @a)\n"),
+            RAILS.format("", "", "", "    raise RecordNotFound unless @a.name\n"),
+            RAILS.format("", "", "", "    authorize @a\n").replace("edit drop]", "edit]"),
+            RAILS.format("", "", "", "    authorize @a\n").replace("drop]", "drop], if: :late?"),
+            RAILS.format("", *["    head :forbidden unless @a.owner == current_user\n"] * 2, ""),
+        ],
+    ),
+    (
+        "a.js",
+        EXPRESS.format("", "requireOwner, "),
+        [EXPRESS.format(OWNS, "")],
+        [EXPRESS.format(OWNS, "").replace("load, ", "")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "was", "moved", "lost"), MOVED)
+def test_a_guard_that_moves_into_what_runs_before_the_same_methods(
+    codes: Codes, path: str, was: str, moved: list[str], lost: list[str]
+) -> None:
+    assert [codes(check, {path: was}, {path: now}) for now in moved] == [[]] * len(moved)
+    found = [codes(check, {path: was}, {path: now}) for now in lost]
+    assert found == [["access-control-removed"]] * len(lost)
