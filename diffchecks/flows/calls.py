@@ -282,7 +282,14 @@ class Calls(Syntax, ABC):
         """Report what is not safe of a value that a dangerous call gets."""
         if not sink.says.search(value.text):
             return
-        before, span = value.text.partition(TAINTED)[0], node.range()
+        (before, *rest), span = value.text.split(TAINTED), node.range()
+        aligned = len(rest) == len(value.taints)  # none is that of another branch
+        for taint, after in zip(value.taints if aligned else (), rest, strict=False):
+            own = self.tables.address.match(taint.key)
+            if own is None or (own["host"] and sink.code != "redirect"):
+                break
+            leads = own["host"] or (after[:1] in {"?", "#"} and state.clears(taint, sink.code))
+            before += UNKNOWN + after if leads else "/"
         fixed = bool(value.taints) and sink.fixed.search(before) is not None
         dangers = [each for each in value.taints if not (fixed or state.clears(each, sink.code))]
         # Patterns of these look for data of a request alone, and all of it is known here.

@@ -21,6 +21,7 @@ parameters replaced, as in ``http.Request.URL.Query().Get``:
 
     hint       a file without it has no source
     sources    names that come with a request
+    address    sources that are the ``host`` or the ``path`` of the request's own address
     validated  calls as written whose result is none after all
     types      parameter as written -> its name
     declared   expression: a declaration, with the groups ``name`` and ``type``
@@ -128,6 +129,7 @@ class FlowTables(Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_o
     imports: re.Pattern[str] = NOTHING
     hint: re.Pattern[str]
     sources: re.Pattern[str]
+    address: re.Pattern[str] = NOTHING
     validated: re.Pattern[str] = NOTHING
     types: tuple[tuple[re.Pattern[str], str], ...] = ()
     declared: re.Pattern[str] = NOTHING
