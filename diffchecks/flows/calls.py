@@ -283,8 +283,9 @@ class Calls(Syntax, ABC):
         if not sink.says.search(value.text):
             return
         (before, *rest), span = value.text.split(TAINTED), node.range()
-        aligned = len(rest) == len(value.taints)  # none is that of another branch
-        for taint, after in zip(value.taints if aligned else (), rest, strict=False):
+        others = value.taints[len(rest) :]  # of another branch
+        led = () if any(not state.clears(each, sink.code) for each in others) else value.taints
+        for taint, after in zip(led, rest, strict=False):
             own = self.tables.address.match(taint.key)
             if own is None or (own["host"] and sink.code != "redirect"):
                 break
