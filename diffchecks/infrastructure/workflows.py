@@ -32,11 +32,14 @@ def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject
     yield InfrastructureObject(path, "workflow", "", document)
     jobs, top = [job for job, _ in _jobs(document)], document.find("permissions")
     shared = [job for job in jobs if job.find("permissions") is None]
+    reachable = any(
+        not kinds or kinds - read_names("events_of_members") for _, kinds in _privileged(document)
+    )
     for n, (node, covered) in enumerate([(document, shared), *((job, [job]) for job in jobs)]):
         powers, used = node.find("permissions"), chain.from_iterable(map(walk, covered))
         actions = [at.value.text for at in used if at.keys[-1] == "uses"]
         foreign = any(map(_PATTERNS["foreign"].search, actions))
-        kind = f"powers{' shared' * foreign}{' reachable' * bool(_find_trigger(document))}"
+        kind = f"powers{' shared' * foreign}{' reachable' * reachable}"
         if powers is None or powers.kind != "map":
             kind, powers = f"implied {kind}", _implied_powers(powers or top, n) if n else None
         if powers is not None:
@@ -53,7 +56,7 @@ def _implied_powers(permissions: TreeNode | None, line: int) -> TreeNode:
 
 def look(found: InfrastructureObject) -> Iterator[RawFinding]:
     """Find a privileged trigger in a workflow that checks out a pull request's code."""
-    trigger = _find_trigger(found.root)
+    trigger = next((name for name, _ in _privileged(found.root)), None)
     if trigger is not None and any(_runs_strangers_code(job) for job in _jobs(found.root)):
         place = TreePlace(("on",), trigger, trigger)
         message = "The workflow has the repository's secrets and checks out untrusted code"
@@ -87,13 +90,15 @@ def _find_injections(root: TreeNode) -> Iterator[TreePlace]:
             told[f"needs.{name.text}.outputs.{key.text}"] = _filled_in(each.text, told)
 
 
-def _find_trigger(root: TreeNode) -> TreeNode | None:
-    """The node of a privileged trigger; in YAML 1.1 the key ``on`` is the value true."""
+def _privileged(root: TreeNode) -> Iterator[tuple[TreeNode, set[str]]]:
+    """The privileged triggers, each with the kinds of event that it is limited to, if any."""
     for key, value in root.entries():
-        if key.text in {"on", "true"}:
-            named = [name for name, _ in value.entries()] if value.kind == "map" else value.texts()
-            return next((name for name in named if name.text in _PRIVILEGED), None)
-    return None
+        if key.text in {"on", "true"}:  # in YAML 1.1 the key ``on`` is the value true
+            single = [(name, None) for name in value.texts()]
+            for name, settings in value.entries() if value.kind == "map" else single:
+                if name.text in _PRIVILEGED:
+                    kinds = settings.find("types") if settings else None
+                    yield name, {kind.text for kind in kinds.texts()} if kinds else set()
 
 
 def _jobs(root: TreeNode) -> Iterator[tuple[TreeNode, dict[str, str]]]:

@@ -110,6 +110,22 @@ async def test_a_privileged_checkout_is_one_critical_finding_in_both_styles(
     assert verdict.verdict == "block"
 
 
+@pytest.mark.parametrize(
+    ("kinds", "severity"), [("[labeled, assigned]", "low"), ("[labeled, opened]", "medium")]
+)
+async def test_who_may_label_is_no_stranger(tmp_path: Path, kinds: str, severity: str) -> None:
+    base = (
+        f"on: {{pull_request_target: {{types: {kinds}}}}}\npermissions: {{}}\n"
+        "jobs:\n  a:\n    runs-on: ubuntu-latest\n    permissions:\n      contents: read\n"
+        "    steps: [{uses: some/action@v1}]\n"
+    )
+    head = base.replace("contents: read", "contents: write")
+    verdict = await review(change(tmp_path, {WORKFLOW: base}, {WORKFLOW: head}))
+    found = {finding.rule: finding.severity for finding in verdict.findings}
+    named = "strangers" if severity == "medium" else "shared"
+    assert found[f"security.workflow-token-{named}"] == severity
+
+
 async def test_commands_of_a_pipeline_are_searched_as_a_script_is(tmp_path: Path) -> None:
     head = """build:
   script:
