@@ -1,8 +1,9 @@
 """Changed files whose names say that they hold text or data, and that programs run as code.
 
-No analyzer reads such a file in its language, so it is a gap, with the line that runs it. A program
-runs a file if a line names it in a call, statement or command that does so, or gives its name to a
-variable that such a line uses.
+Of what a shell runs, the patterns of shells judge the changed lines. Any other one is read by no
+analyzer in its language, so it is a gap, with the line that runs it. A program runs a file if a
+line names it in a call, statement or command that does so, or gives its name to a variable that
+such a line uses.
 """
 
 import re
@@ -13,16 +14,18 @@ from pathlib import PurePosixPath
 from posixpath import dirname, join, normpath
 
 from diffchecks.build_files import languages
-from diffchecks.check_io import CheckReply, decode_text, read_if_possible
+from diffchecks.check_io import CheckReply, RawFinding, Source, decode_text, read_if_possible
 from diffchecks.data_files import any_of, read_map, read_names, read_patterns, read_yaml
 from diffchecks.declarations import Files
 from diffchecks.file_patterns import file_names, matches, suffix_of
 from diffchecks.jobs import ChangedFile, ExecutedFilesJob
 from diffchecks.path_kinds import path_kinds
+from diffchecks.patterns import find_in_shell
 from diffchecks.script_languages import script_language
 
 _TABLE = "executed_files.yaml"
 _PATTERNS = read_patterns("executed_files")
+_NAMES = read_yaml(_TABLE)["names"]
 _SHELL_SUFFIXES = {"", *read_names("suffixes_with_commands")}
 _LISTED = 3  # names of shells in a line that only lists them
 _LOOKED_UP = 20  # variables with names of files; each is searched for in the whole program
@@ -58,8 +61,8 @@ def run(job: ExecutedFilesJob) -> CheckReply:
     wanted = {path: data for path, data in found if data is not None}
     if not wanted:
         return CheckReply(examined=[])
-    names = read_yaml(_TABLE)["names"]
     gaps: dict[str, str] = {}
+    read: dict[str, list[RawFinding]] = {}
     by_token = defaultdict[str, list[str]](list)
     for path in wanted:
         by_token[_token(path)].append(path)
@@ -68,17 +71,17 @@ def run(job: ExecutedFilesJob) -> CheckReply:
         tokens = by_token.keys() & set(_PATTERNS["token"].findall(text))
         named = [path for token in sorted(tokens) for path in by_token[token]]
         left = [path for path in named if path not in gaps and path != program]
-        for path, language, line in _executions(program, text, left):
+        for path, language, why in (*_executions(program, text, left), *_globs(text, wanted)):
             new = _changed_lines(job, files[path], wanted[path])
-            if not _does_nothing(language, wanted[path], new, text):
-                own = read_map(_TABLE, "languages").get(suffix_of(path).lstrip("."), "") == language
-                but = "which no analyzer reads" if own else "but it is named like a text"
-                gaps.setdefault(path, f"{program}:{line} runs it as {names[language]}, {but}")
-        for ending, language, line in _globs(text):
-            for path in wanted:
-                if path.endswith(ending) and path != program:
-                    gaps.setdefault(path, f"{program}:{line} runs such files as {names[language]}")
-    return CheckReply(examined=sorted(set(wanted) - set(gaps)), gaps=gaps)
+            if path in {program, *gaps} or _does_nothing(language, wanted[path], new, text):
+                continue
+            as_shell = find_in_shell(Source(path, wanted[path])) if language == "sh" else None
+            if as_shell is None:
+                gaps[path] = f"{program}:{why}"
+            else:
+                read[path] = [raw for raw in as_shell if raw.line in files[path].added]
+    findings = [raw for path in sorted(read.keys() - gaps) for raw in read[path]]
+    return CheckReply(findings, sorted(read.keys() - gaps), gaps)
 
 
 def _as_text(root: str, path: str) -> bytes | None:
@@ -104,8 +107,8 @@ def _token(path: str) -> str:
     return str((_PATTERNS["token"].findall(PurePosixPath(path).name) or [""])[-1])
 
 
-def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str, str, int]]:
-    """(path, language, line) for each of the files that a program names and runs."""
+def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str, str, str]]:
+    """(path, language, line and why) for each of the files that a program names and runs."""
     if not paths:
         return
     suffix = PurePosixPath(program).suffix.lower().lstrip(".")
@@ -133,7 +136,10 @@ def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str
                 looked_up += 1
                 how = _later(language, alike[0], line, lines)
             if how:
-                yield from ((path, how, number + 1) for path in alike)
+                for path in alike:
+                    own = read_map(_TABLE, "languages").get(suffix_of(path).lstrip("."), "") == how
+                    but = "which no analyzer reads" if own else "but it is named like a text"
+                    yield path, how, f"{number + 1} runs it as {_NAMES[how]}, {but}"
                 break
 
 
@@ -152,13 +158,15 @@ def _places(lines: list[str], tokens: Set[str]) -> dict[str, list[int]]:
     return places
 
 
-def _globs(text: str) -> Iterator[tuple[str, str, int]]:
-    """(suffix, language, line) of the files that a program finds by their suffix and runs."""
+def _globs(text: str, paths: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """The same for the files that a program finds by their suffix and runs."""
     for language, (found, run) in read_yaml(_TABLE)["found_and_run"].items():
         by_name = {files["name"]: files for files in islice(re.finditer(found, text), _LOOKED_UP)}
         for name, files in by_name.items():
             if re.search(run.format(name), text):
-                yield files["suffix"], language, text.count("\n", 0, files.start()) + 1
+                line = text.count("\n", 0, files.start()) + 1
+                for path in filter(lambda path: path.endswith(files["suffix"]), paths):
+                    yield path, language, f"{line} runs such files as {_NAMES[language]}"
                 break
 
 

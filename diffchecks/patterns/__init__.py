@@ -55,6 +55,7 @@ from diffchecks.patterns.template_code_extraction import (
 )
 from diffchecks.patterns.value_origin import ValueOrigins
 from diffchecks.python.notebook_code import extract_notebook_code
+from diffchecks.rules import shipped_rules
 from diffchecks.script_languages import path_by_language
 
 if TYPE_CHECKING:
@@ -284,10 +285,26 @@ def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]
     return fits
 
 
+def find_in_shell(source: Source) -> list[RawFinding] | None:
+    """What is dangerous in a file that a shell reads; None: its grammar cannot read all of it."""
+    script = Source(f"{source.path}.sh", source.data)
+    language = load_language(_shipped(), script.suffix)
+    if language is None or not is_read_by_grammar(script):
+        return None
+    codes = shipped_rules().codes("patterns", "security")
+    with suppress(NotApplicable):
+        found = _found(Program(script, language), codes)
+        return [_by_origin(replace(raw, path=source.path), script) for raw in found]
+    return []
+
+
+def _shipped() -> tuple[str, ...]:
+    return tuple(map(str, sorted((DATA / "patterns").glob("*.yaml"))))
+
+
 def is_read_by_grammar(source: Source) -> bool:
     """Whether a grammar reads every line of a program as it stands."""
-    files = tuple(map(str, sorted((DATA / "patterns").glob("*.yaml"))))
-    language = load_language(files, source.suffix)
+    language = load_language(_shipped(), source.suffix)
     if language is None:
         return False
     as_it_stands = replace(language, holes={}, macros=False)

