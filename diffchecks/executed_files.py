@@ -55,9 +55,7 @@ def run(job: ExecutedFilesJob) -> CheckReply:
             of head, beside the changed ones, that may run one.
     """
     files = {file.path: file for file in job.files if file.status != "deleted"}
-    changed = [*files]
-    texts = frozenset(job.texts)
-    found = ((path, _as_text(job.head_root, path)) for path in changed if path in texts)
+    found = ((path, _as_text(job.head_root, path)) for path in job.texts if path in files)
     wanted = {path: data for path, data in found if data is not None}
     if not wanted:
         return CheckReply(examined=[])
@@ -66,7 +64,7 @@ def run(job: ExecutedFilesJob) -> CheckReply:
     by_token = defaultdict[str, list[str]](list)
     for path in wanted:
         by_token[_token(path)].append(path)
-    for program in dict.fromkeys((*changed, *job.programs)):
+    for program in dict.fromkeys((*files, *job.programs)):
         text = decode_text(read_if_possible(job.head_root, program))
         tokens = by_token.keys() & set(_PATTERNS["token"].findall(text))
         named = [path for token in sorted(tokens) for path in by_token[token]]

@@ -70,6 +70,7 @@ _PATTERNS = read_patterns("patterns")
 _REMOTE_SCRIPT = "-remote-script"
 _BATS_TEST = re.compile(rb"^([ \t]*)@test[ \t].*\{[ \t]*$", re.MULTILINE)  # a function of the shell
 _PAGES = frozenset({".html", ".htm", ".xhtml", ".jsp", ".jspf"})
+_SHIPPED = tuple(map(str, sorted((DATA / "patterns").glob("*.yaml"))))
 _View = tuple[Reading, ValueOrigins]  # the values are those of its tree
 
 
@@ -288,7 +289,7 @@ def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]
 def find_in_shell(source: Source) -> list[RawFinding] | None:
     """What is dangerous in a file that a shell reads; None: its grammar cannot read all of it."""
     script = Source(f"{source.path}.sh", source.data)
-    language = load_language(_shipped(), script.suffix)
+    language = load_language(_SHIPPED, script.suffix)
     if language is None or not is_read_by_grammar(script):
         return None
     codes = shipped_rules().codes("patterns", "security")
@@ -298,13 +299,9 @@ def find_in_shell(source: Source) -> list[RawFinding] | None:
     return []
 
 
-def _shipped() -> tuple[str, ...]:
-    return tuple(map(str, sorted((DATA / "patterns").glob("*.yaml"))))
-
-
 def is_read_by_grammar(source: Source) -> bool:
     """Whether a grammar reads every line of a program as it stands."""
-    language = load_language(_shipped(), source.suffix)
+    language = load_language(_SHIPPED, source.suffix)
     if language is None:
         return False
     as_it_stands = replace(language, holes={}, macros=False)
