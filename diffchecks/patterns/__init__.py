@@ -31,6 +31,7 @@ from diffchecks.jobs import PatternsJob, SharedPatternsJob
 from diffchecks.path_kinds import without_package_names
 from diffchecks.patterns.configured_commands import (
     extract_configured_commands,
+    extract_recipe,
     has_configured_commands,
 )
 from diffchecks.patterns.container_file_commands import extract_commands, is_container_file
@@ -201,6 +202,8 @@ def commands_in(source: Source) -> str | None:
         return extract_make_commands(path, source.text)
     if is_gitlab_file(source.path) or is_workflow_file(source.path):
         return extract_pipeline_commands(source.path, source.text)
+    if source.path.endswith((".spec", ".spec.in")):
+        return extract_recipe(source.text)
     if has_configured_commands(source.path):
         return extract_configured_commands(source.path, source.text)
     return None

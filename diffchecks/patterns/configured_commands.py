@@ -23,6 +23,24 @@ def extract_configured_commands(path: str, text: str) -> str:
     return "\n".join(" ; ".join(filter(None, map(_command, read(s)))) for s in text.split("\n"))
 
 
+def extract_recipe(text: str) -> str | None:
+    """What a shell runs of a recipe of RPM, on its lines; None where a file has no such sections.
+
+    Its macros become words: ``%{name}`` may be anything.
+    """
+    runs, found, script = False, False, []
+    for line in text.split("\n"):
+        if section := _PATTERNS["section"].match(line):
+            runs, found = section["shell"] is not None, True
+            script.append("")
+        elif runs:
+            filled = _PATTERNS["filled"].sub(r"$\1", line.replace("%%", ""))
+            script.append(_PATTERNS["macro"].sub("x", filled))
+        else:
+            script.append(" ; ".join(inner[1:-1] for inner in _PATTERNS["filled"].findall(line)))
+    return "\n".join(script) if found else None
+
+
 def _strings(line: str) -> list[str]:
     """All strings of a line of JSON, which may hold the whole file."""
     return [_unescape(text) for text in _PATTERNS["json_string"].findall(line)]

