@@ -34,8 +34,8 @@ _OF_NOBODY = re.compile(r"localhost|snake[-_]?oil|self[-_]?signed|dummy", re.IGN
 _MAX_REDACTED = 200
 _IN_BASE64 = ", in base64"
 _MAX_USER = 40  # characters
-_NEAR = 120  # characters before and after it
-_USER = read_patterns("secret_scan")["user"].pattern
+_NEAR, _FAR = 120, 1500  # characters before and after it
+_PATTERNS = read_patterns("secret_scan")
 _EXAMPLE = re.compile(
     r"\s*(?:/?\*+|//+|#+|--+|;+|<!--)\s*(?:(?:for\s+)?examples?|e\.g\.|sample)\b", re.IGNORECASE
 )
@@ -110,18 +110,29 @@ def _in_kubernetes_secrets(text: str, kind: _Kind) -> Iterator[Hit]:
 
 
 def _is_sample(text: str, hit: Hit) -> bool:
-    """Whether a comment calls a password an example, or it is the name of its user."""
+    """Whether a comment or where it is sent tells that it is an example, or it is a user's name."""
     before = text[max(0, text.rfind("\n", 0, hit.start) + 1, hit.start - 500) : hit.start]
-    if hit.code in PASSWORDS and _EXAMPLE.match(before):
+    if hit.code in PASSWORDS and (_EXAMPLE.match(before) or _is_sent_here(text, hit.start)):
         return True
     if hit.code not in PASSWORDS or hit.end - hit.start > _MAX_USER:
         return False
     name = re.escape(text[hit.start : hit.end])
     quoted = rf"[\"'`]{name}[\"'`]"
     user = re.compile(
-        rf"{_USER}{name}(?![\w-])|{quoted}(?:@|\s{{0,4}},\s{{0,4}}{quoted})", re.IGNORECASE
+        rf"{_PATTERNS['user'].pattern}{name}(?![\w-])|{quoted}(?:@|\s{{0,4}},\s{{0,4}}{quoted})",
+        re.IGNORECASE,
     )
     return user.search(text, max(0, hit.start - _NEAR), hit.end + _NEAR) is not None
+
+
+def _is_sent_here(text: str, start: int) -> bool:
+    """Whether a request sends it to this machine or a service of the file, and nowhere else."""
+    for request in _PATTERNS["request"].finditer(text, max(0, start - _FAR), start + _FAR):
+        if request.start() < start < request.end():
+            to = [*_PATTERNS["address"].finditer(request[0])]
+            own = (each["here"] or re.search(rf"(?m)^ +{each['other']}:\s*$", text) for each in to)
+            return any("://" in each[0] for each in to) and all(own)
+    return False
 
 
 def _apart(text: str, hits: Iterable[Hit]) -> Iterator[Hit]:

@@ -47,3 +47,25 @@ def test_a_chosen_secret_is_found(code: str, line: str) -> None:
 )
 def test_a_placeholder_is_not_a_secret(line: str) -> None:
     assert not list(find_secrets(Source("shop/client.py", f"{line}\n".encode())))
+
+
+JOB = "services:\n  web:\n    image: a/b\nrun: |\n"
+CURL = '  curl -X POST \\\n    "{}/sign-up" -H \'Origin: http://localhost\' \\\n    -d \'{{"email":"{}","password":"{}"}}\' | tee out\n'
+CALL = "fetch('{}/login', {{ body: JSON.stringify({{ mail: 'a@b.test', password: '{}' }}) }});\n"
+HERE = ("http://localhost:3000", "https://127.0.0.1", "http://[::1]:80", "http://web:8080")
+ELSEWHERE = ("https://acme.io", "http://localhost.acme.io", "http://other:8080", "$BASE")
+
+
+def test_a_password_that_is_sent_to_this_machine_or_a_service_of_the_job_is_no_finding() -> None:
+    def codes(text: str) -> list[str]:
+        return [one.code for one in find_secrets(Source("ops/a.yml", text.encode()))]
+
+    for to in HERE:
+        assert codes(JOB + CURL.format(to, "ci@app.test", CHOSEN)) == []
+        assert codes(JOB + CALL.format(to, CHOSEN)) == []
+    for to in ELSEWHERE:
+        assert codes(JOB + CURL.format(to, "ci@app.test", CHOSEN)) == ["generic-assignment"]
+        assert codes(JOB + CALL.format(to, CHOSEN)) == ["generic-assignment"]
+    assert codes(CURL.format(HERE[0], "ann@acme.io", CHOSEN)) == ["generic-assignment"]
+    token = "ghp_" + "a8Gk3Lq9Zx7Wv2Bn5Mt4Rc6Yp1Hs0Jd8Fe3K"
+    assert codes(CURL.format(HERE[0], "ci@app.test", token)) == ["github-token"]
