@@ -4,13 +4,14 @@ A name that another changed manifest had in base was only moved.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from posixpath import dirname
+from typing import Any
 
 from msgspec.structs import replace
 
-from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read, read_if_possible
+from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read, read_if_possible, text_of
 from diffchecks.conflict_markers import find_conflicts
 from diffchecks.data_files import read_patterns
 from diffchecks.dependencies import lock_files
@@ -146,7 +147,8 @@ def _compare(
             yield at(code, of_version or dependency.written, message, name, spec)
     for name in after.hooks:
         command, old = (_runs(name, each.hooks.get(name, ""), head) for each in (after, before))
-        if not f"{old} && ".startswith(f"{command} && "):
+        same = _steps(command, after.scripts) == _steps(old, before.scripts)
+        if not (same or f"{old} && ".startswith(f"{command} && ")):
             yield at("install-script", f'"{name}"', f"Every installation runs {command!r}", name)
     for setting in after.settings:
         if setting not in before.settings:
@@ -162,6 +164,15 @@ def _runs(name: str, script: str, head: Source) -> str:
         if not (local and _HOOKS["local"].fullmatch(part))
         and (name.endswith("install") or _HOOKS["program"].search(part))
     )
+
+
+def _steps(command: str, scripts: Mapping[str, Any]) -> list[str]:
+    """What a command runs, in any order; named scripts as what they run, wherever they write it."""
+    steps = (
+        _HOOKS["runs_script"].sub(lambda one: text_of(scripts.get(one[1])) or one[0], step)
+        for step in command.split(" && ")
+    )
+    return sorted(_HOOKS["writes"].sub("", step) for step in steps)
 
 
 def _judge_new(ecosystem: str, dependency: Dependency, first: bool) -> Iterator[tuple[str, str]]:

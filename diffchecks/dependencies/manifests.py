@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
+from msgspec.structs import replace
+
 from diffchecks.check_io import Gap, Source, load_toml, read, table, tables, text_of
 from diffchecks.data_files import read_patterns, read_yaml, vocabulary
 from diffchecks.dependencies import jvm_manifests, package_sources
@@ -163,7 +165,8 @@ def _npm(text: str) -> Manifest:
     # It also runs in a checkout, usually to build the package or to set up git hooks.
     if _PATTERNS["program"].search(text_of(scripts.get("prepare"))):
         hooks["prepare"] = scripts["prepare"]
-    return manifest("npm", found, hooks, own_name=document.get("name"))
+    read_all = manifest("npm", found, hooks, own_name=document.get("name"))
+    return replace(read_all, scripts=scripts)
 
 
 def _overrides(given: Mapping[str, Any]) -> Iterator[Dependency]:

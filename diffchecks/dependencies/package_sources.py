@@ -51,6 +51,7 @@ class Manifest(Struct, frozen=True):
         hooks: scripts that run on every installation: name → command.
         settings: risky package sources.
         own_name: of the package that it describes, as far as it says so.
+        scripts: every one that it names.
     """
 
     ecosystem: str
@@ -58,6 +59,7 @@ class Manifest(Struct, frozen=True):
     hooks: Mapping[str, str]
     settings: tuple[SourceSetting, ...]
     own_name: str = ""
+    scripts: Mapping[str, Any] = {}
 
 
 def repository(source: str) -> str:

@@ -17,6 +17,7 @@ from tests.diffchecks.check_kit import run_check, with_wrong_types
 PROJECT = '[project]\nname = "p"\ndependencies = [{}]\n'
 PACKAGE = '{{\n  "name": "p",\n  "scripts": {{{}}},\n  "dependencies": {{{}}}\n}}\n'
 SCRIPTS = '{{\n  "private": true,\n  "scripts": {{{}}}\n}}\n'
+KEYS = '{{"scripts": {{"postinstall": "npm run-script {0}", "{0}": "node {1}"}}}}'
 CARGO = '[package]\nname = "p"\n[dependencies]\n{}\n'
 GO = "module example.invalid/p\n\nrequire (\n{})\n"
 POM = "<project><properties><b.version>{}</b.version></properties>\n<dependencies>{}</dependencies>\n{}</project>\n"
@@ -73,6 +74,8 @@ PAIRS = [
     ("install-script", "package.json", SCRIPTS.format(""), SCRIPTS.format('"postinstall": "next telemetry"'), SCRIPTS.format('"postinstall": "next telemetry disable && npx playwright install"')),
     ("install-script", "package.json", PACKAGE.format("", ""), PACKAGE.format('"postinstall": "patch-package"', ""), PACKAGE.format('"prepare": "npx husky"', "")),
     ("install-script", "package.json", PACKAGE.format('"postinstall": "node x.js && node y.js"', ""), PACKAGE.format('"postinstall": "node y.js"', ""), PACKAGE.format('"postinstall": "node x.js"', "")),
+    ("install-script", "package.json", KEYS.format("a", "x.js >tmp/a"), KEYS.format("b", "y.js >tmp/a"), KEYS.format("b", "x.js >out/b")),
+    ("install-script", "package.json", PACKAGE.format('"postinstall": "node x.js && node y.js"', ""), PACKAGE.format('"postinstall": "node y.js && node z.js"', ""), PACKAGE.format('"postinstall": "node y.js && node x.js"', "")),
     ("install-script", "setup.py", "setup()\n", "class A(install): ...\n\nsetup(cmdclass={'install': A})\n", "class A(build_ext): ...\n\nsetup(cmdclass={'build_ext': A})\n"),
     ("install-script", "build.rs", "fn main() {}\n", "fn main() {\n    reqwest::blocking::get(U);\n}\n", "fn main() {\n    // reqwest::get\n    Command::new(\"protoc\");\n}\n"),
     ("look-alike", "requirements.txt", "a==1\n", "a==1\nrequets==2\n", "a==2\n"),
