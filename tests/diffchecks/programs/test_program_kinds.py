@@ -359,8 +359,11 @@ async def test_a_comment_vouches_for_a_quoted_type_and_no_name(export: Export) -
         'def f() -> "Client":  # noqa\n    return g()  # noqa\n\n\ndef h() -> "Client":\n    pass\n'
         "Import(1)  # noqa: E501, F821\nExport(1)  # type: ignore[name-defined]\nGlob(1)  # noqa: E501\n"
     )
+    text += "class A:\n    b: 'list[web.Client]' = None  # NOQA: a cycle\n"
+    text += "class B(BaseModel):\n    b: 'tuple[app.Client]'  # noqa\n    c = ('d', user, 'e')  # noqa\n"
     report = await Ruff({"F821"}).run(export({"a.py": text}), ["a.py"])
-    assert [(found.line, found.column) for found in report.findings] == [(2, 12), (5, 13), (9, 1)]
+    places = [(2, 12), (5, 13), (9, 1), (12, 9), (13, 15), (14, 15)]
+    assert [(found.line, found.column) for found in report.findings] == places
 
 
 async def test_security_findings_have_a_lower_confidence(export: Export) -> None:
