@@ -88,6 +88,15 @@ ENDED = 'class A {{\n  void f(String authToken, Exception e) {{\n    logger.debu
 FETCHES = "curl -o /tmp/a.deb https://a.test/a.deb\n"
 QUIET = {
     "a file of a fixed name where an image is built": ({}, {"scripts/build/a.sh": FETCHES}),
+    "a file of a fixed name where a system boots, and a mark": (
+        {},
+        {
+            "skel/default/etc/a.sh": FETCHES,
+            "initramfs-tools/scripts/a.sh": FETCHES,
+            "modules.d/90a/a.sh": FETCHES,
+            "lib/b.sh": "touch /tmp/ready\ntest -e /tmp/ready\n",
+        },
+    ),
     "something else that a line logs": (
         {"A.java": ENDED.format("authToken")},
         {"A.java": ENDED.format("authToken, e")},
@@ -428,8 +437,15 @@ def test_another_secret_or_a_higher_level_is_logged(tmp_path: Path, logged: str)
     assert found(tmp_path, {"A.java": base}, {"A.java": head}) == ["security.secret-logged"]
 
 
-def test_a_file_of_a_fixed_name_is_found_elsewhere(tmp_path: Path) -> None:
-    assert found(tmp_path, {}, {"lib/a.sh": FETCHES}) == ["security.temp-name"]
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        *((f"{place}a.sh", FETCHES) for place in ("", "etc/skel/bin/", "initramfs-tools/hooks/")),
+        ("skel/a.sh", "touch /tmp/a\necho x >/tmp/a\n"),
+    ],
+)
+def test_a_file_of_a_fixed_name_is_found_elsewhere(tmp_path: Path, path: str, text: str) -> None:
+    assert found(tmp_path, {}, {path: text}) == ["security.temp-name"]
 
 
 def test_a_secret_that_is_written_without_a_word_is_logged(tmp_path: Path) -> None:
