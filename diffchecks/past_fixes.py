@@ -11,7 +11,8 @@ from msgspec import Struct
 from diffchecks.data_files import read_patterns, read_yaml, vocabulary
 
 Statement = Literal["security", "stricter"]
-"""``security``: names an advisory or a security defect; ``stricter``: adds a restriction."""
+"""``security``: names an advisory, or a security defect in its subject; ``stricter``: adds a
+restriction, or tells of such a defect further down, as of one reason among several."""
 
 
 class PastFix(Struct, frozen=True):
@@ -67,16 +68,11 @@ def classify_message(message: str) -> Statement | None:
         or _NAMES_DEFECT.search(subject)
     ):
         return "security"
-    stricter = vocabulary("stricter").search(subject) is not None
     # A longer body lists the work of many commits, one of which may be such a fix.
-    short = len(body) <= MAX_BODY
-    if (
-        short
-        and (stricter or vocabulary("mends").search(subject))
-        and vocabulary("defect").search(body)
-    ):
-        return "security"
-    return "stricter" if stricter else None
+    told = len(body) <= MAX_BODY and vocabulary("defect").search(body)
+    if vocabulary("stricter").search(subject) or (told and vocabulary("mends").search(subject)):
+        return "stricter"
+    return None
 
 
 def _without_reverts(subject: str) -> tuple[str, bool]:

@@ -262,7 +262,7 @@ def _enough(undone: Undone, there: int, new: int) -> bool:
     if sure:
         return back > 0 or 2 * gone >= there
     most = 2 * there >= undone.of_added and 3 * gone >= 2 * there
-    whole = gone == undone.of_added and not new
+    whole = gone >= undone.of_added and not new
     return most and (back > 0 or whole) and 2 * new <= gone + back
 
 

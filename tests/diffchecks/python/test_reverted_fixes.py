@@ -68,6 +68,17 @@ def test_a_part_of_a_fix_counts_and_so_does_a_stricter_check(found, fix, head):
     assert finding.confidence == (0.9 if fix is FIX else 0.7)
 
 
+def test_half_of_a_fix_counts_where_its_subject_names_the_defect(found):
+    lines = [f"    check_{n}(name)" for n in range(6)]
+    base = "def read(name):\n" + "\n".join([*lines, "    return open(name)\n"])
+    head = base.replace("\n".join(lines[:3]) + "\n", "")
+    for subject, told in {"Fix SSRF in names": 1, "Fix names\n\nSSRF is likely.": 0}.items():
+        what = {"subject": subject, "statement": classify_message(subject)}
+        fix = {**to_builtins(FIX), **what, "added": lines, "removed": ()}
+        assert len(found(base, head, PastFix(**fix))) == told
+    assert found(base, "def read(name):\n    return open(name)\n", PastFix(**fix))
+
+
 @pytest.mark.parametrize(
     ("base", "head"),
     [
@@ -244,8 +255,9 @@ def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):
         ("Merge branch 'master' into unauthorized-exception", None),
         ("Merge branch 'xss-in-titles' into main", "security"),
         ("fix(security): look at links", "security"),
-        ("Limit the size of a request\n\nAnybody could cause a denial of service.", "security"),
-        ("Limit the size of a request\n\nUntrusted input may be large.", "security"),
+        ("Limit the size of a request\n\nAnybody could cause a denial of service.", "stricter"),
+        ("Fix the size of a request\n\nUntrusted input may be large.", "stricter"),
+        ("Fix the size of a request\n\nInput may be large.", None),
         ("Handle requests without a digest\n\nUntrusted devices send one.", None),
         ('Revert "Revert "Fix XSS in titles""', "security"),
         ("Escape titles", "stricter"),
