@@ -25,7 +25,7 @@ _QUOTES = frozenset("\"'`")
 _IMPORTED = re.compile(
     r"import\b(?![^'\"]*['\"][^'\"]*\.(?:json5?|css|s[ac]ss|less|svg|ya?ml)['\"?])"
 )
-_NUMBERS = read_patterns("value_origin")["only_numbers"]
+_PATTERNS = read_patterns("value_origin")
 _LONG = 300  # characters
 _LOOP = re.compile("for|while|loop|do|repeat")
 _MAY_NOT_RUN = re.compile(
@@ -103,7 +103,7 @@ class ValueOrigins:
             return language.inserts.search(text) is None
         if kind in language.imports or language.known.fullmatch(text):
             return True
-        if "%" in text and len(text) < _LONG and _NUMBERS.fullmatch(text):
+        if "%" in text and len(text) < _LONG and _PATTERNS["only_numbers"].fullmatch(text):
             return True
         return kind in language.calls and language.safe.search(_callee(text)) is not None
 
@@ -155,6 +155,8 @@ class ValueOrigins:
                 yield from self._varying(part)
 
     def _joins(self, node: SgNode) -> bool:
+        if _PATTERNS["only_ended"].fullmatch(node.text()[:_LONG]):
+            return False
         if node.kind() in self._language.calls:
             return self._language.pure.search(_callee(node.text())) is not None
         return any(child.kind() in self._language.joined_by for child in node.children())

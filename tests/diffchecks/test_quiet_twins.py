@@ -15,6 +15,7 @@ IMAGE = (
 )
 KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{'MIIEpAIBAAKCAQEAw7q0x8Zk2Jt3v5nQd8F4yH1rT6u' * 20}\n-----END RSA PRIVATE KEY-----\n"
 RUBY = "class A < ApplicationController\n  def f\n    {}\n  end\nend\n"
+STATEMENTS = "<?php\nfunction f($db, $path, $a) {{\n  foreach (explode(';', file_get_contents($path)) as $s) {{\n    $ok = $db->query({});\n  }}\n}}\n"
 SCRIPT = "app.use((req, res) => {{\n  return res.redirect({});\n}});\n"
 GO = (
     "package a\n\nfunc f(w http.ResponseWriter, r *http.Request) {{\n\tbody, err := io.ReadAll(r.Body)\n"
@@ -381,6 +382,12 @@ TWINS: dict[str, tuple[Files, Files, Files, str]] = {
         {"a.rb": RUBY.format("redirect_to URI(request.original_url).merge(target).to_s")},
         {"a.rb": RUBY.format("redirect_to URI(request.original_url).merge(params[:to]).to_s")},
         "security.open-redirect",
+    ),
+    "whole statements of a file": (
+        {},
+        {"a.php": STATEMENTS.format('"$s;"'), "b.php": STATEMENTS.format("$s . ';'")},
+        {"a.php": STATEMENTS.format('"$s WHERE a = $a;"')},
+        "security.sql-built",
     ),
     "the host of the request itself": (
         {},
