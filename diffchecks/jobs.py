@@ -13,7 +13,7 @@ from diffchecks.past_fixes import PastFix
 
 Status = Literal["added", "deleted", "modified", "renamed", "copied", "mode", "type"]
 Kind = Literal["text", "binary", "media", "symlink", "submodule"]
-"""``media``: an image, font, sound or translation by its first bytes, or a published program."""
+"""``media``: an image, font, sound, document or translation by its first bytes, or as published."""
 
 
 class SideJob(Struct, kw_only=True, forbid_unknown_fields=True):

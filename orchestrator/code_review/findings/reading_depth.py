@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import decode_text
 from diffchecks.comment_lines import comments_of, only_literals, same_code
+from diffchecks.data_files import vocabulary
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import is_illustrative
@@ -26,7 +27,6 @@ UNEXAMINED = "no tool looked at it"
 EXECUTABLE = "100755"
 DECLARATIONS = (".d.ts", ".d.mts", ".d.cts", ".rbi", ".pyi")
 TEXT_ONLY = "only its text was searched"
-NO_HUNKS: Mapping[str, tuple[HunkReaders, ...]] = {}
 NOTHING_READ = "nothing of the change was read as code"
 
 
@@ -52,8 +52,7 @@ def list_skipped(
             skipped.append(Skipped(path=file.path, why=why, gap=workspace.unread(file)))
         elif file.path not in examined:
             skipped.append(Skipped(path=file.path, why=UNEXAMINED, gap=True))
-    skipped += _list_gaps(calls)
-    skipped += _list_known_gaps(calls)
+    skipped += [*_list_gaps(calls), *_list_known_gaps(calls)]
     skipped += [
         Skipped(path=path, why=f"the lead left it out: {why}", gap=True)
         for path, why in left_out.items()
@@ -91,7 +90,7 @@ def list_checked(
     calls: Sequence[AnalyzerCall],
     agents: Mapping[str, Collection[str]],
     languages: LanguagesFile,
-    hunks: Mapping[str, tuple[HunkReaders, ...]] = NO_HUNKS,
+    hunks: Mapping[str, tuple[HunkReaders, ...]] | None = None,
 ) -> tuple[Checked, ...]:
     """The files that tools examined, in which calls, and how deeply.
 
@@ -118,7 +117,7 @@ def list_checked(
             depth="code" if path in as_code else "text",
             template="" if path in as_code else languages.template_of(path),
             read_by=tuple(sorted(agents.get(path, ()))),
-            hunks=hunks.get(path, ()),
+            hunks=(hunks or {}).get(path, ()),
         )
         for path in sorted(by)
     )
@@ -256,7 +255,8 @@ def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
 
 def _kind(file: ChangedFile, languages: LanguagesFile) -> str:
     language = languages.language_of(file.path)
-    return languages.languages[language].kind if language else ""
+    kind = languages.languages[language].kind if language else ""
+    return "settings" if kind == "program" and vocabulary("fixture").search(file.path) else kind
 
 
 def _is_empty(file: ChangedFile) -> bool:
