@@ -2,7 +2,8 @@
 
 Heredocs are rewritten for its parser, which knows only their simplest form. It needs a blank line
 after a heredoc, takes no dash or backslash before the name and no second heredoc of one
-instruction, and knows none of ``ADD``. Nor does it know a port's default, or copies to ``.``.
+instruction, and knows none of ``ADD``. Nor does it know a port's default, copies to ``.``, or a
+registry with a port and no dot.
 """
 
 import re
@@ -24,6 +25,7 @@ BLANK = b"\t \t \t"
 _INSTRUCTION = re.compile(rb"\s*(?:ONBUILD\s+)?(?:RUN|COPY|ADD)\s", re.IGNORECASE)
 _EXPOSED_DEFAULT = re.compile(rb"(?im)^([ \t]*EXPOSE[ \t].*?\$\{\w+):?-\w*\}")
 _HERE = re.compile(rb"(?m)((?:[ \t]|,[ \t]?\")\.)(?=(?:\"[ \t]*\])?[ \t\r]*$)")
+_LOCAL_REGISTRY = re.compile(rb"(?im)^([ \t]*FROM[ \t]+(?:--\S+[ \t]+)*[\w-]+)(?=:\d+/)")
 # Names for the path of a file with a secret, which is none.
 _PATHS = re.compile(rb"(?i)\b\w*(?:secret|token|key|passw)\w*_(?:path|file|dir)(?=[ =][\"']?[./])")
 _ADD = re.compile(rb"\bADD\b", re.IGNORECASE)
@@ -36,6 +38,7 @@ class Hadolint(Linter):
     def prepare(self, path: str, data: bytes) -> bytes:
         """Remove comments that suppress findings or name a shell, and simplify heredocs."""
         data = _PATHS.sub(lambda name: b"x" * len(name[0]), data)
+        data = _LOCAL_REGISTRY.sub(rb"\1.x", data)
         data = _HERE.sub(rb"\1/", _EXPOSED_DEFAULT.sub(rb"\1}", _DIRECTIVES.sub(rb"\1-", data)))
         return simplify_heredocs(data)
 

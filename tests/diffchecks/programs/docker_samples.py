@@ -7,7 +7,7 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "DL3000": (FROM + "WORKDIR app\n", FROM + "WORKDIR /app\n"),
     "DL3002": (FROM + "USER root\n", FROM + "USER app\n"),
     "DL3004": (FROM + "RUN sudo apt-get update\n", FROM + "RUN apt-get update\n"),
-    "DL3006": ("FROM debian\n", FROM),
+    "DL3006": ("FROM debian\n", "FROM here:5000/debian:12\n"),
     "DL3007": ("FROM debian:latest\n", FROM),
     "DL3011": (FROM + "EXPOSE 80000\n", FROM + "EXPOSE 8000 ${PORT:-3333}/tcp\n"),
     "DL3012": (
