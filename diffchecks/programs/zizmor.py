@@ -11,10 +11,19 @@ from diffchecks.programs import TABLES, FileCopies, Linter, one_line
 _TABLE = TABLES["zizmor"]
 _CONFIDENCE = MappingProxyType({"Low": 0.4, "Medium": 0.7, "High": 1.0})
 
+# In single quotes; zizmor does not find an expression in which quotes are doubled.
+_QUOTED = re.compile(
+    rb"(?m)((?:^|[:-])[ \t]+)'((?:[^'\n\\]|''){0,999}\$\{\{(?:[^'\n\\]|''){0,999})'"
+    rb"(?=[ \t\r]*(?:#.*)?$)"
+)
 _RUNS = re.compile(rb"^runs\s*:", re.MULTILINE)
 
 _AT_LINE = {code: re.compile(pattern) for code, pattern in _TABLE["at_line"].items()}
 _IN_FILE = {code: re.compile(pattern) for code, pattern in _TABLE["in_file"].items()}
+
+
+def _in_double(text: re.Match[bytes]) -> bytes:
+    return text[1] + b'"%s"' % text[2].replace(b"''", b"'").replace(b'"', b'\\"')
 
 
 class Zizmor(Linter):
@@ -27,7 +36,7 @@ class Zizmor(Linter):
     def prepare(self, path: str, data: bytes) -> bytes | None:
         """None for an ``action.yml`` of another program."""
         is_action = PurePosixPath(path).stem == "action" and not _is_workflow(path)
-        return None if is_action and not _RUNS.search(data) else data
+        return None if is_action and not _RUNS.search(data) else _QUOTED.sub(_in_double, data)
 
     def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
         """A file that is not what its path says."""

@@ -32,8 +32,11 @@ _UPDATES = (
 SAMPLES: dict[str, tuple[str, str, str]] = {
     "template-injection": (
         CI,
-        _steps("      - run: echo ${{ github.event.pull_request.title }}\n", "pull_request_target"),
-        _steps("      - run: echo ${{ github.event.inputs.version }}\n", "workflow_dispatch"),
+        _steps(
+            "      - run: 'echo \"a\" ${{ github.event.pull_request.title || ''b'' }}'  # c\n",
+            "pull_request_target",
+        ),
+        _steps("      - run: 'make ${{ inputs.dry && ''-n'' || '''' }}'\n", "workflow_dispatch"),
     ),
     "dangerous-triggers": (
         CI,
