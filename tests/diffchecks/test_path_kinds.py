@@ -163,6 +163,12 @@ ext/sqlite-3.45/sqlite3.c             code
 app/release-1.13.2/run.py             code
 app/data-migration-1.13.2/run.py      code
 pip/_vendor/six.py                    code vendored
+libs/urllib3/util/url.py              code vendored
+app/custom_libs/html5lib/filters.py   code vendored
+external/zlib/inflate.c               code vendored
+libs/accounts/src/zlib.ts             code
+lib/sqlalchemy/engine.py              code
+libs/urllib3.py                       code
 third_party/lib/a.c                   code vendored
 deps/3rdparty/a.c                     code vendored
 # Written by a program
