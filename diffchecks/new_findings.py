@@ -11,7 +11,6 @@ moved. So is a finding that names the same value, and markup of the same values.
 reports new data that flows into it. A file that did not parse stays so.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from posixpath import basename
@@ -40,7 +39,6 @@ MIN_DIALECT = 2
 
 _NAMED_LINES = 12  # of the other places
 _LOGGED = 532  # CWE: something private in a log
-_BLANK = re.compile(r"\s+")
 _PATTERNS = read_patterns("new_findings")
 T = TypeVar("T")
 
@@ -59,7 +57,7 @@ def identity(finding: RuledFinding) -> tuple[str, ...]:
 
 def remove_white_space(lines: Iterable[str]) -> str:
     """Text without any white space: code that was indented or wrapped differently is equal."""
-    return _BLANK.sub("", "".join(lines))
+    return _PATTERNS["blank"].sub("", "".join(lines))
 
 
 def comparable(

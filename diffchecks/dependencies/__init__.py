@@ -30,10 +30,7 @@ from diffchecks.dependencies.manifests import find_manifest, is_manifest, read_m
 from diffchecks.dependencies.package_sources import NOTHING, Dependency, Manifest, repository
 from diffchecks.jobs import ChangedFile, DependenciesJob
 
-_RELEASE = re.compile(r"[@#\"](?:v|release-|version-)?\d+\.\d[\w.+-]*(?=[#&\s]|$)")
-_COMMIT = re.compile(r"[@#=\"][0-9a-f]{40}\b")
 _HOOKS = read_patterns("manifests")
-_CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d|\d\s*[\])]$|^(?:catalog|workspace):")
 
 
 def run(job: DependenciesJob) -> CheckReply:
@@ -199,14 +196,14 @@ def _judge_versions(dependency: Dependency, before: Dependency | None) -> Iterat
 
 def _has_ceiling(dependency: Dependency) -> bool:
     managed = ":" in dependency.name and not dependency.spec  # Maven takes it from another file
-    return managed or _CEILING.search(dependency.spec) is not None
+    return managed or _HOOKS["ceiling"].search(dependency.spec) is not None
 
 
 def _floats(source: str) -> bool:
     """Whether its content can change: no commit, digest or release, or no encryption."""
     return source.startswith("http:") or not (
-        _COMMIT.search(source)
-        or _RELEASE.search(source)
+        _HOOKS["commit"].search(source)
+        or _HOOKS["release"].search(source)
         or re.search(r"sha\d+[=-]|\.(?:whl|tgz|zip|tar\.gz)\b", source)
     )
 

@@ -165,8 +165,7 @@ def _npm(text: str) -> Manifest:
     # It also runs in a checkout, usually to build the package or to set up git hooks.
     if _PATTERNS["program"].search(text_of(scripts.get("prepare"))):
         hooks["prepare"] = scripts["prepare"]
-    read_all = manifest("npm", found, hooks, own_name=document.get("name"))
-    return replace(read_all, scripts=scripts)
+    return replace(manifest("npm", found, hooks, (), document.get("name")), scripts=scripts)
 
 
 def _overrides(given: Mapping[str, Any]) -> Iterator[Dependency]:

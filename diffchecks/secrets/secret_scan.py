@@ -29,16 +29,11 @@ from diffchecks.secrets.secret_plausibility import PASSWORDS, Hit, is_set
 # Files with random texts that are not secrets: lock files, checksums, generated code.
 _DIGESTS = re.compile(r"\.(?:lock|sum|map|svg|sha\d+)")
 _DIGEST_KINDS = frozenset({"lock_files", "generated"})
-# Keys of certificates that no other machine trusts.
-_OF_NOBODY = re.compile(r"localhost|snake[-_]?oil|self[-_]?signed|dummy", re.IGNORECASE)
 _MAX_REDACTED = 200
 _IN_BASE64 = ", in base64"
 _MAX_USER = 40  # characters
 _NEAR, _FAR = 120, 1500  # characters before and after it
 _PATTERNS = read_patterns("secret_scan")
-_EXAMPLE = re.compile(
-    r"\s*(?:/?\*+|//+|#+|--+|;+|<!--)\s*(?:(?:for\s+)?examples?|e\.g\.|sample)\b", re.IGNORECASE
-)
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<password>[^\s/@]+)@\S+\Z")
 _MANIFESTS = (".yaml", ".yml", ".json")
 # What is in files of which only the content is known.
@@ -56,7 +51,7 @@ class _Kind(NamedTuple):
     def of(cls, source: Source) -> "_Kind":
         random = _DIGESTS.fullmatch(source.suffix) or _DIGEST_KINDS & path_kinds(source.path)
         illustrative = source.is_illustrative
-        example = illustrative or bool(_OF_NOBODY.search(source.name))
+        example = illustrative or bool(_PATTERNS["of_nobody"].search(source.name))
         return cls(example, not (illustrative or random))
 
 
@@ -112,7 +107,9 @@ def _in_kubernetes_secrets(text: str, kind: _Kind) -> Iterator[Hit]:
 def _is_sample(text: str, hit: Hit) -> bool:
     """Whether a comment or where it is sent tells that it is an example, or it is a user's name."""
     before = text[max(0, text.rfind("\n", 0, hit.start) + 1, hit.start - 500) : hit.start]
-    if hit.code in PASSWORDS and (_EXAMPLE.match(before) or _is_sent_here(text, hit.start)):
+    if hit.code in PASSWORDS and (
+        _PATTERNS["example"].match(before) or _is_sent_here(text, hit.start)
+    ):
         return True
     if hit.code not in PASSWORDS or hit.end - hit.start > _MAX_USER:
         return False

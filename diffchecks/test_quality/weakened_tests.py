@@ -112,7 +112,6 @@ NAMES_SHOWN = 5
 SAME_LINES = 0.5  # share of equal lines from which a test counts as renamed
 WORD_LENGTH = 4  # shorter names say too little about the subject of a test
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
 # Names of functions, classes, parameters, keywords and module variables, not of locals.
 _PATTERNS = read_patterns("weakened_tests")
 _OWN = re.compile(r"([A-Za-z_]\w*) (?:=|in) |\bas ([A-Za-z_]\w*)")
@@ -205,7 +204,7 @@ class RemovedTests:
     def _is_missed(self, case: _Kept, file: _File, vanished: frozenset[str]) -> bool:
         if case.name in self._names or not case.counts:
             return False
-        words = {word for line in case.text for word in _WORD.findall(line)}
+        words = {word for line in case.text for word in _PATTERNS["word"].findall(line)}
         own = {name for line in case.text for names in _OWN.findall(line) for name in names}
         if not vanished.isdisjoint((words - own) | set(case.name.split("_"))):
             return False
@@ -223,11 +222,11 @@ class RemovedTests:
             path, old = file.path, file.old_path
             deleted = file.status == "deleted"
             if old and not is_test(old):
-                words.update(_matches(_WORD, self._job.base_root, old))
+                words.update(_matches(_PATTERNS["word"], self._job.base_root, old))
                 defined.update(_matches(_PATTERNS["defined"], self._job.base_root, old))
                 defined.update([old.rpartition("/")[2].removesuffix(".py")] if deleted else ())
             if not deleted and not is_test(path):
-                kept = _matches(_WORD, self._job.head_root, path)
+                kept = _matches(_PATTERNS["word"], self._job.head_root, path)
                 words.update(dict.fromkeys(kept, -len(self._job.files)))
                 defined.subtract(_matches(_PATTERNS["defined"], self._job.head_root, path))
         gone = {word for word, files in (*words.items(), *defined.items()) if files > 0}
@@ -261,7 +260,6 @@ def _matches(sign: re.Pattern[str], root: str, path: str) -> set[str]:
 MIN_LINES = 15
 FILES_SHOWN = 3
 
-_LAYOUT = re.compile(r"[\s()\"']+|,(?=[\])}])")
 _QUIET = tuple(getattr(ast, name) for name in read_names("quiet_nodes"))
 
 Unit = tuple[str, frozenset[int]]
@@ -359,4 +357,4 @@ def _units(source: ParsedModule, numbers: frozenset[int]) -> Iterator[Unit]:
             text = "".join(source.lines[own.start - 1 : own.stop - 1])
             if isinstance(node, ast.AnnAssign) and node.value:
                 text = f"{ast.unparse(node.target)}={ast.unparse(node.value)}"
-            yield _LAYOUT.sub("", text), lines
+            yield _PATTERNS["layout"].sub("", text), lines
