@@ -44,7 +44,8 @@ def run(job: ProtectionsJob) -> CheckReply:
         try:
             head, old = Source(file.path, read(job.head_root, file.path)).lines, file.old_path
             base = Source(old, read(job.base_root, old)).lines if old else []
-            text = ChangedText(file.path, base, head, file.removed, file.added)
+            numbers = frozenset(file.removed), frozenset(file.added)
+            text = ChangedText(file.path, base, head, *numbers)
             texts.append(text)
             if file.old_path:
                 old_texts[file.old_path] = text

@@ -98,6 +98,7 @@ def _unwrapped(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[R
             vocabulary("not_escaping").search(call.name)
             or _PATTERNS["literal"].fullmatch(value)
             or file.added_calls[_PATTERNS["parts"].split(call.name)[-1]] >= 0
+            or file.is_escaped(hunk, call)
         ):
             continue
         line = _line_with(file, hunk, _line_before(old, call.start) + value, old[call.end :]) or 0
@@ -161,7 +162,8 @@ def _line_with(file: "ChangedText", hunk: "LineRange", begins: str, goes_on: str
 def _compared_plainly(file: "ChangedText", hunk: "LineRange", old: str) -> Iterator[RawFinding]:
     """A constant-time comparison that became an ordinary one."""
     for call in find_calls(old, vocabulary("constant_time")):
-        values = [_without_bytes(strip_whitespace(argument)) for argument in call.arguments]
+        bare = _PATTERNS["bytes"].sub
+        values = [bare(r"\1\2\3", strip_whitespace(argument)) for argument in call.arguments]
         for number in hunk.head:
             line = file.squeezed_head[number - 1]
             if (
@@ -172,12 +174,6 @@ def _compared_plainly(file: "ChangedText", hunk: "LineRange", old: str) -> Itera
                 says = f"Compared without {call.name}(): its timing reveals how much is right"
                 yield RawFinding("comparison-timing", file.path, number, says)
                 break
-
-
-def _without_bytes(value: str) -> str:
-    """The compared value, without a conversion to bytes."""
-    found = _PATTERNS["bytes"].match(value)
-    return next((group for group in found.groups() if group), value) if found else value
 
 
 def tell_other_lines(lines: Iterable[int]) -> str:
@@ -244,19 +240,14 @@ def without_comments(path: str, lines: list[str]) -> list[str]:
     return text.split("\n") if lines else []
 
 
-class ChangedText:
+class ChangedText(Struct, dict=True, eq=False):
     """The lines of a changed file in base and head, and the numbers of differing lines."""
 
-    def __init__(
-        self,
-        path: str,
-        base: list[str],
-        head: list[str],
-        removed: Collection[int],
-        added: Collection[int],
-    ) -> None:
-        self.path, self.base, self.head = path, base, head
-        self.removed, self.added = frozenset(removed), frozenset(added)
+    path: str
+    base: list[str]
+    head: list[str]
+    removed: frozenset[int]
+    added: frozenset[int]
 
     @cached_property
     def code(self) -> "ChangedText":
@@ -312,6 +303,20 @@ class ChangedText:
     def now(self, hunk: LineRange) -> str:
         """The text of a hunk in head."""
         return _joined(self.head, hunk.head)
+
+    def is_escaped(self, hunk: LineRange, call: WrittenCall) -> bool:
+        """Whether what base gives the result of a call to escapes values itself."""
+        above = self.base[max(0, hunk.base.start - 1 - LINES) : hunk.base.start - 1]
+        before = "\n".join([*above, self.was(hunk)[: call.start]])[-MAX_CALL:]
+        return _PATTERNS["escapes_itself"].search(before) is not None
+
+    def only_escapes_less(self, hunk: LineRange) -> bool:
+        """Whether only escapes go of values that are escaped anyway."""
+        old = self.was(hunk)
+        for call in reversed([*find_calls(old, vocabulary("escapes"))]):
+            if self.is_escaped(hunk, call):
+                old = old[: call.start] + call.arguments[0] + old[call.end :]
+        return strip_whitespace(old) == strip_whitespace(self.now(hunk))
 
 
 def _joined(lines: list[str], numbers: Collection[int]) -> str:

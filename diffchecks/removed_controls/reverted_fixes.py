@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from diffchecks import name_some
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import read_names, read_patterns
+from diffchecks.data_files import read_names, read_patterns, vocabulary
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.past_fixes import PastFix
 from diffchecks.path_kinds import path_kinds
@@ -61,7 +61,10 @@ def add_history(
     alone: dict[str, list[tuple[Undone, RawFinding]]] = {}
     for old_path, undone in find_undone(texts, fixes, came):
         own = as_finding(old_path, texts[old_path], undone)
-        same = [n for n, finding in enumerate(result) if _is_same(finding, own, undone)]
+        here = {own.line, *undone.hunk.head}
+        was = undone.hunk.base
+        of_file = [n for n, one in enumerate(result) if one.path == own.path]
+        same = [n for n in of_file if result[n].line in here or result[n].removed_line in was]
         for n in same:
             known = result[n]
             detail = "\n".join(filter(None, (known.detail, own.message)))
@@ -78,13 +81,6 @@ def _as_one(reverted: Sequence[tuple[Undone, RawFinding]]) -> RawFinding:
     others = [f"{own.path}:{own.line}" for one in reverted if one is not first for own in one[1:]]
     more = [f"also at {name_some(others, _SHOWN_FILES)}"] if others else []
     return replace(first[1], detail="\n".join([first[1].detail, *more]))
-
-
-def _is_same(finding: RawFinding, own: RawFinding, undone: Undone) -> bool:
-    here = {own.line, *undone.hunk.head}
-    return finding.path == own.path and (
-        finding.line in here or finding.removed_line in undone.hunk.base
-    )
 
 
 def find_undone(
@@ -202,7 +198,7 @@ def _compare(
     lines = (text.head[n - 1] for hunk in text.hunks() for n in hunk.head)
     new_lines = [line for line in lines if _key(line) not in again]
     for hunk in text.hunks():
-        if hunk.base and ended >= set(hunk.base):
+        if text.only_escapes_less(hunk) or (hunk.base and ended >= set(hunk.base)):
             continue
         out = [
             n
@@ -223,7 +219,9 @@ def _compare(
             first = first or hunk
         else:
             new += len(comes)
-    if first is None:
+    own = "\n".join([*(text.base[n - 1] for n in gone), *(text.head[n - 1] for n in back)])
+    checks = vocabulary("may_protect").search(own) or _PATTERNS["checks"].search(own)
+    if first is None or (fix.statement == "stricter" and not checks):
         return None
     undone = Undone(fix, tuple(gone), tuple(back), len(added), len(removed), first)
     return undone if _enough(undone, len(there), new) else None

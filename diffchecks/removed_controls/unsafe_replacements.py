@@ -1,7 +1,7 @@
 """Calls and values that a change replaces with less safe ones, from the differing lines."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import PurePosixPath
 
@@ -47,12 +47,6 @@ class UnsafeReplacement(Struct, frozen=True):
     says: str
     language: str = field(name="in")
 
-    @property
-    def suffixes(self) -> Collection[str]:
-        """Those of the files to which it applies."""
-        suffixes: str = _SUFFIXES[self.language]
-        return suffixes.split()
-
 
 @cache
 def load_replacements() -> list[UnsafeReplacement]:
@@ -80,7 +74,7 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
 def _replaced(before: str, after: str, suffix: str) -> tuple[int, str] | None:
     """The place of the first replaced pair in the text, and a message."""
     for pair in load_replacements():
-        if suffix not in pair.suffixes or not pair.unsafe.search(after):
+        if suffix not in _SUFFIXES[pair.language].split() or not pair.unsafe.search(after):
             continue
         if len(pair.unsafe.findall(after)) <= len(pair.unsafe.findall(before)):
             continue

@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from diffchecks import removed_controls as check
 from diffchecks.check_io import RawFinding
 from diffchecks.past_fixes import CANDIDATES, PastFix, classify_message
+from diffchecks.removed_controls.removed_checks import LEADS
 from tests.review.analyzers.rule_cases import rand
 
 Compare = Callable[..., Any]
@@ -411,3 +412,40 @@ def test_a_token_goes_from_the_page_when_nothing_asks_for_it(compare, head, told
     base = {"a.py": "import app\n" + ACTION, "a.html": PAGE}
     reply = compare(check, base, {"a.py": head, "a.html": BARE}, fixes=[SENDS])
     assert len([one for one in reply.findings if one.code == "fix-reverted"]) == told
+
+
+HELPERS = [
+    ("a.php", "<?= form_input(['name' => 'a',\n    'value' => {}]) ?>", "esc($name)", "$name"),
+    ("a.rb", "def f\n  content_tag(:p, {})\nend", "html_escape(name)", "name"),
+    ("a.php", "<?= Html::textInput('a', {}) ?>", "Html::encode($name)", "$name"),
+    ("a.vue", "<template><p>{{{{ {} }}}}</p></template>", "escapeHtml(name)", "name"),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "was", "now"), HELPERS)
+def test_an_escape_that_goes_where_a_helper_makes_it_is_no_fix_taken_back(
+    compare: Compare, path: str, text: str, was: str, now: str
+) -> None:
+    def codes(frame: str) -> list[str]:
+        old, new = (frame.format(value).splitlines() for value in (was, now))
+        lines = [
+            tuple(line for line in one if line not in other)
+            for one, other in ((old, new), (new, old))
+        ]
+        fix = PastFix(path, "0" * 40, "2024-05-06", "Fix XSS", "security", (), *lines)
+        base, head = ({path: "\n".join([*side, ""])} for side in (old, new))
+        found = compare(check, base, head, fixes=[fix]).findings
+        return [one.code for one in found if one.code not in LEADS]
+
+    assert codes(text) == []
+    assert codes("<p><?= {} ?></p>" if path == "a.php" else "write({})")
+
+
+def test_a_module_whose_name_is_a_security_word_is_no_stricter_check(found):
+    what = {"subject": "Fix authorization storage", "statement": "stricter"}
+    old, new = "  rows.insertOne(row, done)\n", "  rows.insert(row, done)\n"
+    check_ = "  if row.owner != user:\n"
+    for added, removed, told in ((old, new, 0), (check_, "", 1)):
+        sides = {"added": added.splitlines(), "removed": removed.splitlines()}
+        fix = PastFix(**{**to_builtins(FIX), **what, **sides})
+        assert len(found(f"A = 1\n{added}", f"A = 1\n{removed}", fix)) == told
