@@ -39,7 +39,21 @@ OWN_JS = 'function f(req) {{\n  const a = req.query.a;\n  if ({}) return "/";\n 
 OF_ERRORS = "class ErrorsController < ApplicationController\n  skip_before_action :verify_authenticity_token\n  def a\n    {}\n  end\nend\n"
 
 # Base, a quiet head, one that is told of, and the rule.
+STATEMENTS = """package a
+
+func f(db *store, u user, id int) {{
+	db.Query("SELECT b FROM a WHERE c < "+db.now(), id)
+	db.Exec("UPDATE a SET d = "+db.now()+" WHERE b = ?", id)
+	{}
+}}
+"""
 CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
+    "what the database says of the time, as in other statements": (
+        {"a.go": STATEMENTS.format("")},
+        {"a.go": STATEMENTS.format('db.Exec("DELETE FROM a WHERE e < "+db.now(), id)')},
+        {"a.go": STATEMENTS.format('db.Exec("DELETE FROM a WHERE e = \'"+u.name()+"\'", id)')},
+        "security.sql-built",
+    ),
     "a count and flags, each by its name": (
         {},
         {"a.py": "import re\n\nA = re.sub('a', '', b, flags=re.I)\nB = re.split(',', b, flags=re.I)\n"},
