@@ -307,7 +307,7 @@ class ChangedText(Struct, dict=True, eq=False):
     def is_escaped(self, hunk: LineRange, call: WrittenCall) -> bool:
         """Whether what base gives the result of a call to escapes values itself."""
         above = self.base[max(0, hunk.base.start - 1 - LINES) : hunk.base.start - 1]
-        before = "\n".join([*above, self.was(hunk)[: call.start]])[-MAX_CALL:]
+        before = "\n".join([*above, self.was(hunk)[: call.start] + call.name])[-MAX_CALL:]
         return _PATTERNS["escapes_itself"].search(before) is not None
 
     def only_escapes_less(self, hunk: LineRange) -> bool:
