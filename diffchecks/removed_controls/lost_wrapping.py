@@ -306,9 +306,10 @@ class ChangedText(Struct, dict=True, eq=False):
 
     def is_escaped(self, hunk: LineRange, call: WrittenCall) -> bool:
         """Whether what base gives the result of a call to escapes values itself."""
-        above = self.base[max(0, hunk.base.start - 1 - LINES) : hunk.base.start - 1]
-        before = "\n".join([*above, self.was(hunk)[: call.start] + call.name])[-MAX_CALL:]
-        return _PATTERNS["escapes_itself"].search(before) is not None
+        above, old = self.base[: hunk.base.start - 1][-LINES:], self.was(hunk)
+        before = "\n".join([*above, old[: call.start] + call.name])[-MAX_CALL:]
+        shown = f"{before}\0{old[call.end : call.end + BEHIND]}"
+        return _PATTERNS["escapes_itself"].search(shown) is not None
 
     def only_escapes_less(self, hunk: LineRange) -> bool:
         """Whether only escapes go of values that are escaped anyway."""

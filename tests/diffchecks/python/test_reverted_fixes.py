@@ -442,6 +442,8 @@ def test_an_escape_that_goes_where_a_helper_makes_it_is_no_fix_taken_back(
         return [one.code for one in found if one.code not in LEADS]
 
     assert bool(codes(text)) == ("link_to" in text)  # which escapes markup, not addresses
+    as_markup = {"a.rb": "{}.html_safe", "a.vue": "{}|safe"}
+    assert path not in as_markup or codes(text.replace("{}", as_markup[path]))
     assert codes("<p><?= {} ?></p>" if path == "a.php" else "write({})")
     assert codes(text.replace("{}", "'/a/' + {}")) or not path.endswith((".py", ".js", ".go"))
 
