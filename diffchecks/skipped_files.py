@@ -245,12 +245,12 @@ def _generated(
     marked = policy.generated.get(file.path)
     if marked is not None:
         return MARKED if marked else None
-    by_name = _MINIFIED.search(file.path)
+    by_name, runs = _MINIFIED.search(file.path), not file.path.endswith(".css")
     if new.long_lines and (by_name or _NAMED_ANEW.search(file.path)):
         before = without_version(file.path) in policy.minified or (old and old.long_lines)
         if by_name or before:
-            return f"{GENERATED}minified" if before else _WHYS["newly_minified"]
-    bundled = new.size > LONG_BUNDLE and not file.path.endswith(".css")  # which runs nothing
+            return f"{GENERATED}minified" if before or not runs else _WHYS["newly_minified"]
+    bundled = new.size > LONG_BUNDLE and runs
     if new.packed and _BUNDLE.search(file.path) and ((old and old.packed) or bundled):
         return f"{GENERATED}minified" if old and old.packed else _WHYS["newly_minified"]
     if old and old.generated and new.generated:

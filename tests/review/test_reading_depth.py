@@ -66,7 +66,7 @@ SETTINGS = (
     "debian/control", "debian/web.install", "board.dts", ".well-known/app", ".cursor/rules/a.mdc", "licenses/a-MIT", "USAGE", "manpages/a.1", "notes.rst.inc",
     "queries/a.scm", "chart/templates/_helpers.tpl", "a.xcstrings", "py.typed", "a.graphqls", "cabal.project",
     "a.wxs.tt", "lighttpd.conf.debian", "a.bnf", "a.doap", "main.fxml", "a.sdef", "coverage.out", "named.root", ".github/VOUCHED.td", "bnd.bnd",
-    "a.excludes", ".cm/a.cm", "Cartfile.resolved", "share/keys.pgp", "themes/a.rasi", "src/mainpage.dox", "src/testFixtures/b/1.s", "test/fixtures/a.clj",
+    "a.excludes", ".cm/a.cm", "Cartfile.resolved", "share/keys.pgp", "a.wxi", "a.shfbproj", "postfix/main.cf", "secrets.ejson", "share/pci.ids", "themes/a.rasi", "src/mainpage.dox", "src/testFixtures/b/1.s", "test/fixtures/a.clj",
     "tigrc", "contrib/dark.tigrc", ".screenrc", "etc/wgetrc", "alembic.ini.mako",
 )  # fmt: skip
 
@@ -143,6 +143,8 @@ async def test_pictures_documents_and_translations_are_as_little_to_read(tmp_pat
         "a.psd": b"8BPS\0\1",
         "a.pdf": b"%PDF-1.7\n\0",
         "de.lproj/a.strings": b'\xff\xfe"\0a\0"\0',
+        "a.docx": b"PK\3\4\0",
+        "a.mmdb": b"\0\0\1\0\0\2",
         "a.ts.pdf": b"\x7fELF\0",
         "b/a.ps1": b"\xff\xfel\0s\0",
     }

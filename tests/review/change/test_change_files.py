@@ -436,6 +436,7 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
             "x.gen.py": "b\n",
             "sub/special.py": "b\n",
             "lib.min.js": long_line,
+            "lib.min.css": long_line,
             "old.min.js": "y" + long_line,
             "fake.min.js": "eval(1)\n",
             "app-RHi6nJFu.js": long_line,
@@ -462,7 +463,7 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
     bundles |= {"js/a-1.10.3/a.min.js": False, "js/b-1.10.3/b.min.js": True}
     bundles |= {"js/c-Ab3dEf9h.js": False}  # deleted
     bundles |= {"js/d-AbcdEfgh.js": False, "js/d-XyzwVkQ_.js": False}  # deleted, and built again
-    bundles |= {"www/main.js": False, "www/packed.js": True}
+    bundles |= {"www/main.js": False, "www/packed.js": True, "lib.min.css": False}
     assert minified == {"lib.min.js": True, "old.min.js": False, **bundles}
     assert (files["js/a-1.2.0/a.min.js"].skip or "").startswith("vendored: js/a-1.2.0/")
     for name in (
