@@ -61,8 +61,7 @@ def add_history(
     alone: dict[str, list[tuple[Undone, RawFinding]]] = {}
     for old_path, undone in find_undone(texts, fixes, came):
         own = as_finding(old_path, texts[old_path], undone)
-        here = {own.line, *undone.hunk.head}
-        was = undone.hunk.base
+        here, was = {own.line, *undone.hunk.head}, undone.hunk.base
         of_file = [n for n, one in enumerate(result) if one.path == own.path]
         same = [n for n in of_file if result[n].line in here or result[n].removed_line in was]
         for n in same:
