@@ -19,8 +19,6 @@ from typing import NamedTuple
 
 from orchestrator.data_directories import read_beside
 
-# --- folding --------------------------------------------------------------------------------------
-
 _ALPHABETS = {
     first + at: char
     for first, chars in (
@@ -67,9 +65,6 @@ def fold(text: str) -> str:
     if beyond * _SPARSE > len(text):
         return text.translate(_IN_ASCII)
     return text.encode("ascii", "diffcourt.fold").decode("ascii")
-
-
-# --- notations ------------------------------------------------------------------------------------
 
 
 class Step:
@@ -242,8 +237,6 @@ def ends_open(text: str, end: int) -> bool:
             return bool(shown.strip()) and shown.isprintable()
     return False
 
-
-# --- forms of a secret ----------------------------------------------------------------------------
 
 _DIGITS = ((base64.b64encode, 6, 3), (base64.b32encode, 5, 5), (base64.b32hexencode, 5, 5))
 """Encoding, bits of a digit, bytes after which digits begin at a byte again."""

@@ -63,9 +63,6 @@ class Reply(Struct, frozen=True):
     id: str = ""
 
 
-# --- JSON -----------------------------------------------------------------------------------------
-
-
 def loads(data: bytes | str) -> Json:
     """Parse JSON strictly: finite numbers, 64-bit integers, valid Unicode, bounded depth."""
     try:
@@ -93,9 +90,6 @@ def check_json(value: Json, depth: int = 1) -> Json:
         case dict():
             return {escape_surrogates(k): check_json(v, depth + 1) for k, v in value.items()}
     raise InvalidReplyError(f"it is not valid JSON ({value!r:.40} is not a finite 64-bit value)")
-
-
-# --- fields of a reply ----------------------------------------------------------------------------
 
 
 def dump(model: Any) -> dict[str, Json]:
@@ -155,9 +149,6 @@ def read_openai_counts(usage: object, sent: str, received: str) -> TokenCounts:
         cache_write=read_count(usage, f"{sent}_tokens_details", "cache_write_tokens") or 0,
         reasoning=read_count(usage, f"{received}_tokens_details", "reasoning_tokens") or 0,
     )
-
-
-# --- tool calls -----------------------------------------------------------------------------------
 
 
 @dataclass

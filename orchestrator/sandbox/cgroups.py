@@ -160,9 +160,6 @@ def _is_ours(number: int) -> bool:
     return number == os.getpid()
 
 
-# --- files of a cgroup ----------------------------------------------------------------------------
-
-
 def processes(directory: str) -> list[int]:
     """The ids of the processes in a cgroup, 0 for one that is invisible to us."""
     return [int(number) for number in _read_words(directory, "cgroup.procs")]
@@ -181,8 +178,6 @@ def _read_words(directory: str, name: str) -> list[str]:
     with open(os.path.join(directory, name), encoding="ascii") as file:
         return file.read().split()
 
-
-# --- our own cgroups ------------------------------------------------------------------------------
 
 PREFIX = "diffcourt-"
 END_SECONDS = 5.0

@@ -166,9 +166,6 @@ def confine_test_code(namespaces: str, user: int | None, *, unix_sockets: bool) 
     _sockets_denied(*_REFUSED_IN_NAMESPACES, *([] if unix_sockets else [_socket.AF_UNIX]))
 
 
-# --- the canary -----------------------------------------------------------------------------------
-
-
 def check_denials(canary: str, user: int | None) -> None:
     """Try what must be denied."""
     if not kernel_calls.is_filtered():

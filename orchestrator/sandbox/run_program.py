@@ -206,9 +206,6 @@ async def run(
     return CompletedProgram(code, bytes(out), bytes(err))
 
 
-# --- programs that a person configured ------------------------------------------------------------
-
-
 async def start_unconfined(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Process:
     """Start a program that a person configured, without our environment, not confined."""
     hide_from_other_processes()

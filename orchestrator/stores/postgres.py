@@ -117,9 +117,6 @@ class PostgresStore(RunStore):
         return list(self._select("leases"))
 
 
-# --- numbered SQL files, each applied once ------------------------------------------------------
-
-
 def migrate(db: psycopg.Connection, table: str, files: Mapping[str, bytes]) -> None:
     """Bring the tables up to date: numbered files, each applied once, all or none.
 

@@ -107,9 +107,6 @@ def make_statistics_part(repos: Sequence[Path]) -> SitePart:
     )
 
 
-# --- memory ---------------------------------------------------------------------------------------
-
-
 class Proposal(Struct, frozen=True):
     """A patch to one repository's memory; ``problem`` says why there is none."""
 
@@ -143,8 +140,6 @@ def _propose(repo: Path) -> Proposal:
         return Proposal(repo, problem=str(error))
     return Proposal(repo, change.patch, change.notes)
 
-
-# --- tuning ---------------------------------------------------------------------------------------
 
 LABELS = "labels.jsonl"
 """Where ``diffcourt label`` writes by default."""

@@ -139,8 +139,6 @@ def _describe(places: Mapping[str, list[int]]) -> list[str]:
     return [*shown, f"{more} more files"] if more > 0 else shown
 
 
-# --- between the shares of agents of one role ----------------------------------------------------
-
 SEAMS = "Definitions that the change alters and that files in other agents' shares use or contain:"
 
 SHOWN_SEAMS = 30

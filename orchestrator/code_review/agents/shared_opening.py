@@ -301,8 +301,6 @@ def _list_guidance(guidance: Sequence[Guidance]) -> list[str]:
     return lines
 
 
-# --- what changed since an earlier review of the same change -------------------------------------
-
 SHOWN_CHANGED_FILES = 100
 SHOWN_RANGES = 20
 SHOWN_NEIGHBORS = 5

@@ -308,9 +308,6 @@ def _reworded(finding: LocatedFinding, response: FindingResponse) -> LocatedFind
     )
 
 
-# --- disputes ------------------------------------------------------------------------------------
-
-
 def judge_disputes(
     disputes: Mapping[str, Mapping[tuple[str, str], tuple[FindingResponse, str]]],
     rules: RuleTable,

@@ -421,8 +421,6 @@ def low_pairs(findings: Iterable[MergedFinding]) -> Iterator[tuple[str, str]]:
             yield other.fingerprint, one.fingerprint
 
 
-# --- one defect on removed lines and on their replacements ---------------------------------------
-
 MAX_OFFSET = 5
 """Lines between a removed line and its replacement, counted from the start of the block."""
 

@@ -383,9 +383,6 @@ def _adds_nothing(known: LocatedFinding, claim: LocatedFinding) -> bool:
     return not more and words == repeated
 
 
-# --- what does not count ------------------------------------------------------------------------
-
-
 def _set_aside(merged: Sequence[MergedFinding], findings: Sequence[Finding]) -> list[Rejected]:
     """The findings that an objection refutes, or that base has too."""
     pairs = zip(merged, findings, strict=True)
@@ -408,9 +405,6 @@ def _not_introduced(merged: MergedFinding, finding: Finding) -> Rejected | None:
     if finding.support != "refuted" or not why:
         return None
     return Rejected(finding=finding, reason=f"{NOT_INTRODUCED}: {why}", cause="older")
-
-
-# --- ids ----------------------------------------------------------------------------------------
 
 
 def _number(
