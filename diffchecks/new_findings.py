@@ -7,12 +7,14 @@ formatter changes, for code that was moved or whose function was renamed. A pass
 in another statement is a sample that was moved, or known for long, as is a key in the same file.
 Finally, uncertain findings (of tools that recognize calls by name only) are compared by message:
 the same call in the same function of a file, written differently, is not new, unless the file
-moved. So is a finding that names the same value, and markup of the same values. Taint analysis
-reports new data that flows into it. A file that did not parse stays so.
+moved. So is a finding that names the same value, and markup of the same values, and a command of
+a script with other constants. Taint analysis reports new data that flows into it. A file that did
+not parse stays so.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from posixpath import basename
 from typing import TypeVar
 
@@ -36,6 +38,9 @@ MINOR = frozenset({"low", "info"})
 
 MIN_DIALECT = 2
 """How often base has something, such as a file that did not parse, that is no defect then."""
+
+ALIKE, MAX_COMPARED = 0.75, 4000
+"""How much of two commands is the same where one is the other, edited; characters of both."""
 
 _NAMED_LINES = 12  # of the other places
 _LOGGED = 532  # CWE: something private in a log
@@ -99,7 +104,8 @@ def find_new(
         new, rest = unmatched(rest, sorted(new, key=unchanged_lines_first), key)
     known = {secret for finding in base for secret in _secrets(finding)}
     new = [f for f in new if f[1].message and not known.issuperset(_secrets(f) or {""})]
-    new = unmatched(rest, new, _message_identity)[0]
+    new, rest = unmatched(rest, new, _message_identity)
+    new = [finding for finding in new if not any(_is_edited(old, finding) for old in rest)]
     usual = Counter(raw.code for _, raw in base if _is_dialect(raw))
     return join_many([f for f in new if not _is_dialect(f[1]) or usual[f[1].code] < MIN_DIALECT])
 
@@ -195,6 +201,23 @@ def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
         told = parts if several else len(_PATTERNS["calls"].findall(code))
         return "value", *place, says, value, f"{told} {raw.from_request}"
     return ("values", *place, code) if markup else identity(finding)
+
+
+def _is_edited(old: RuledFinding, finding: RuledFinding) -> bool:
+    """Whether a command of a script has the same defect in base, with other words beside it."""
+    same = _place_and_message(old) == _place_and_message(finding)
+    if not same or not finding[1].code.startswith("shell-"):
+        return False
+    was, now = old[1].statement, finding[1].statement
+    values = _PATTERNS["expansion"].findall
+    alike = SequenceMatcher(None, was, now, autojunk=False)
+    known = len(was + now) < MAX_COMPARED and {*values(now)} <= {*values(was)}
+    return known and alike.quick_ratio() > ALIKE and alike.ratio() > ALIKE
+
+
+def _place_and_message(finding: RuledFinding) -> tuple[str, ...]:
+    rule, raw = finding
+    return rule.id, raw.code, raw.path, raw.scope or "", raw.message
 
 
 def unmatched(

@@ -48,6 +48,12 @@ func f(db *store, u user, id int) {{
 }}
 """
 CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
+    "a command with a flag that base gives it already": (
+        {"a.sh": "apt-get -y --allow-unauthenticated install kbd file gawk\n"},
+        {"a.sh": "apt-get -y --allow-unauthenticated install ronn kbd file\n"},
+        {"a.sh": "apt-get -y --allow-unauthenticated install kbd file $1\n"},
+        "security.tls-unverified",
+    ),
     "what the database says of the time, as in other statements": (
         {"a.go": STATEMENTS.format("")},
         {"a.go": STATEMENTS.format('db.Exec("DELETE FROM a WHERE e < "+db.now(), id)')},
