@@ -48,6 +48,12 @@ func f(db *store, u user, id int) {{
 }}
 """
 CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
+    "a picture in place of a text": (
+        {"a.js": "function f(e, t) {\n  e.textContent = t.label;\n}\n"},
+        {"a.js": "function f(e, t) {\n  e.innerHTML = `<i class='x'></i>`;\n}\n"},
+        {"a.js": "function f(e, t) {\n  e.innerHTML = t.label;\n}\n"},
+        "security.unsafe-replacement",
+    ),
     "a command with a flag that base gives it already": (
         {"a.sh": "apt-get -y --allow-unauthenticated install kbd file gawk\n"},
         {"a.sh": "apt-get -y --allow-unauthenticated install ronn kbd file\n"},
