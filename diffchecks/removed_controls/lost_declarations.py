@@ -56,11 +56,7 @@ class Declaration(Struct, frozen=True):
 
 
 class Declarations(Struct):
-    """What one version of a file declares, and the owners that it has: name → text of routes.
-
-    Attributes:
-        refusals: owner and text of the conditions that turn callers away.
-    """
+    """What a version of a file declares, its owners (name → text of routes), and who refuses."""
 
     found: list[Declaration] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=lambda: {"": ""})
@@ -158,8 +154,12 @@ def _opens(file: DeclaringFile, one: Declaration, base: Counter[Any], head: Coun
     came = not file.text.added.isdisjoint(range(one.line, one.end + 1))
     known = one.owner in file.base.owners and head[one.key] > base[one.key]
     lets_in = vocabulary("lets_in").search
-    had = (lets_in(old.text) for old in file.base.found if old.owner == one.owner)
-    return came and known and lets_in(one.text) is not None and not any(had)
+    if not (came and known and lets_in(one.text)):
+        return False
+    had, has = _methods(file.base.owners, one.owner), _methods(file.head.owners, one.owner)
+    named = _covered(one, had)
+    before = (lets_in(old.text) for old in file.base.found if old.owner == one.owner)
+    return not (named and named <= has - had) and not any(before)  # a new method had no guard
 
 
 def _protects(file: DeclaringFile, one: Declaration) -> bool:
@@ -196,12 +196,12 @@ def _refuses(file: DeclaringFile, one: Declaration) -> bool:
     owners, stack = file.head.owners, f"use({one.text})" in file.base.owners
     owner = one.owner.rpartition(".")[0] if stack else one.owner
     came = file.head.refusals - file.base.refusals
-    known = {old.key for old in file.base.found}
     inside = {
         new.owner
         for new in file.head.found
-        if new.owner.startswith(f"{owner}.") and new.key not in known
-        if _limits(new.text, one.text) and not _asks_less(new.text, one.text)
+        if new.owner.startswith(f"{owner}.") and _limits(new.text, one.text)
+        if not _asks_less(new.text, one.text)
+        if all(new.text != old.text for old in file.base.found if old.owner == new.owner)
     }
     if any(_runs_before(file, one, scope) for scope in inside.union(scope for scope, _ in came)):
         return True

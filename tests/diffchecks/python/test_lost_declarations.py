@@ -263,6 +263,11 @@ OPENED = [
 ]
 
 
+OPENED += [
+    (path, was, now.replace("user!", f"user!, only: %i[{named}]"))
+    for path, was, now in OPENED[-1:]
+    for named in ("f", "f hook", "inherited")
+]
 STATEMENTS = [
     (
         "a.php",
@@ -360,6 +365,12 @@ KEPT = [
         "A.cs",
         "class A {\n  void F() { G(); }\n}\n",
         "class A {\n  void F() { G(); }\n  [AllowAnonymous]\n  void Login() { G(); }\n}\n",
+    ),
+    (  # a method that comes with it
+        "a.rb",
+        "class A < B\n  def f\n    1\n  end\nend\n",
+        "class A < B\n  skip_before_action :authenticate_user!, only: %i[hook], raise: false\n  def f\n    1\n  end\n\n"
+        "  def hook\n    2\n  end\nend\n",
     ),
     ("a.js", "app.use(adminRouter);\napp.use(x);\n", "app.use(x);\n"),
     ("a.js", "app.use('/admin', admin(db));\napp.use(x);\n", "app.use(x);\n"),
