@@ -411,16 +411,12 @@ def test_an_alias_needs_an_anchor_in_its_document(tmp_path: Path) -> None:
     assert not look(syntax_and_duplicates, tmp_path, "a.yaml", good).findings
 
 
-def test_a_recipe_of_conda_and_settings_of_rails_are_templates_and_a_workflow_is_none(
+def test_a_recipe_of_conda_is_a_template_and_a_workflow_is_none(
     tmp_path: Path,
 ) -> None:
     recipe = '{% set version = "1" %}\npackage:\n  version: {{ version }}\n'
     reply = look(syntax_and_duplicates, tmp_path, "recipe/meta.yaml", recipe)
     assert (reply.findings, reply.gaps, reply.examined) == ([], {}, [])
-    rails = "a: 1\n<% if b %>\nc: <%= d %>\n<% end %>\n"
-    for path, gaps in (("app/config/storage.yml", []), ("storage.yml", ["storage.yml"])):
-        assert list(look(syntax_and_duplicates, tmp_path, path, rails).gaps) == gaps
-    assert codes(look(syntax_and_duplicates, tmp_path, "config/a.yml", "a: [1\n")) == ["yaml"]
     broken = "on: [push\njobs: ${{ github.sha }}\n"
     assert codes(look(syntax_and_duplicates, tmp_path, ".github/workflows/a.yml", broken)) == [
         "yaml"
