@@ -411,9 +411,7 @@ def test_an_alias_needs_an_anchor_in_its_document(tmp_path: Path) -> None:
     assert not look(syntax_and_duplicates, tmp_path, "a.yaml", good).findings
 
 
-def test_a_recipe_of_conda_is_a_template_and_a_workflow_is_none(
-    tmp_path: Path,
-) -> None:
+def test_a_recipe_of_conda_is_a_template_and_a_workflow_is_none(tmp_path: Path) -> None:
     recipe = '{% set version = "1" %}\npackage:\n  version: {{ version }}\n'
     reply = look(syntax_and_duplicates, tmp_path, "recipe/meta.yaml", recipe)
     assert (reply.findings, reply.gaps, reply.examined) == ([], {}, [])
