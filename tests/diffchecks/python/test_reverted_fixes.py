@@ -114,6 +114,8 @@ def test_another_way_to_import_is_no_fix_taken_back(found):
         ("    largest: z.number().max(9).optional(),", True),
         ('    :aria-pressed="isLargest"', False),
         ('    :title="escape(largest)"', True),
+        ('    <item name="largest">4096</item>', False),
+        ('    <largest name="item">4096</largest>', True),
     ],
 )
 def test_a_line_that_protects_nothing_is_no_fix_taken_back(found, line, told):
@@ -301,6 +303,7 @@ def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):
         ("Add more tests of XSS filters", None),
         ("Add tests and fix XSS filters", "security"),
         ("Update sanitization.md", None),
+        ("Add a deprecation warning of validation", None),
         ("fix(web): restrict parser to <4.1.2", None),
         ("Restrict names to 4 letters", "stricter"),
         ("Set the max line length to 120", None),
