@@ -40,10 +40,11 @@ MIN_DIALECT = 2
 """How often base has something, such as a file that did not parse, that is no defect then."""
 
 ALIKE, MAX_COMPARED = 0.75, 4000
-"""How much of two commands is the same where one is the other, edited; characters of both."""
+"""How much of the shorter of two is in both where one is the other, edited; characters of both."""
 
 _NAMED_LINES = 12  # of the other places
 _LOGGED = 532  # CWE: something private in a log
+_UNVERIFIED = 295  # CWE: a certificate that is not verified
 _PATTERNS = read_patterns("new_findings")
 T = TypeVar("T")
 
@@ -105,7 +106,7 @@ def find_new(
     known = {secret for finding in base for secret in _secrets(finding)}
     new = [f for f in new if f[1].message and not known.issuperset(_secrets(f) or {""})]
     new, rest = unmatched(rest, new, _message_identity)
-    new = [finding for finding in new if not any(_is_edited(old, finding) for old in rest)]
+    new = _without_edited(rest, new)
     usual = Counter(raw.code for _, raw in base if _is_dialect(raw))
     return join_many([f for f in new if not _is_dialect(f[1]) or usual[f[1].code] < MIN_DIALECT])
 
@@ -203,21 +204,36 @@ def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
     return ("values", *place, code) if markup else identity(finding)
 
 
+def _without_edited(
+    base: Iterable[RuledFinding], head: Iterable[RuledFinding]
+) -> list[RuledFinding]:
+    """Those of head but commands and connections of base that have other constants by them."""
+    waiting, kept = list(base), []
+    for finding in head:
+        old = next((old for old in waiting if _is_edited(old, finding)), None)
+        if old is None:
+            kept.append(finding)
+        else:
+            waiting.remove(old)
+    return kept
+
+
 def _is_edited(old: RuledFinding, finding: RuledFinding) -> bool:
-    """Whether a command of a script has the same defect in base, with other words beside it."""
-    same = _place_and_message(old) == _place_and_message(finding)
-    if not same or not finding[1].code.startswith("shell-"):
+    (before, had), (rule, raw) = old, finding
+    script = raw.code.startswith("shell-")
+    same = (before.id, had.code, had.path, had.message) == (
+        rule.id,
+        raw.code,
+        raw.path,
+        raw.message,
+    )
+    if not same or not (script or (_UNVERIFIED in rule.cwe and had.scope == raw.scope)):
         return False
-    was, now = old[1].statement, finding[1].statement
-    values = _PATTERNS["expansion"].findall
-    alike = SequenceMatcher(None, was, now, autojunk=False)
-    known = len(was + now) < MAX_COMPARED and {*values(now)} <= {*values(was)}
-    return known and alike.quick_ratio() > ALIKE and alike.ratio() > ALIKE
-
-
-def _place_and_message(finding: RuledFinding) -> tuple[str, ...]:
-    rule, raw = finding
-    return rule.id, raw.code, raw.path, raw.scope or "", raw.message
+    was, now, values = had.statement, raw.statement, _PATTERNS["expansion"].findall
+    if len(was + now) > MAX_COMPARED or not {*values(now)} <= {*values(was)}:
+        return False
+    blocks = SequenceMatcher(None, was, now, autojunk=False).get_matching_blocks()
+    return sum(block.size for block in blocks) > ALIKE * min(len(was), len(now))
 
 
 def unmatched(

@@ -39,6 +39,8 @@ OWN_JS = 'function f(req) {{\n  const a = req.query.a;\n  if ({}) return "/";\n 
 OF_ERRORS = "class ErrorsController < ApplicationController\n  skip_before_action :verify_authenticity_token\n  def a\n    {}\n  end\nend\n"
 
 # Base, a quiet head, one that is told of, and the rule.
+CONNECT = "defmodule A do\n  def f(s), do: :ssl.connect(s, [verify: {}])\nend\n"
+NAMED = "class A {{ void F() {{ {}; }} }}\n"
 STATEMENTS = """package a
 
 func f(db *store, u user, id int) {{
@@ -48,6 +50,18 @@ func f(db *store, u user, id int) {{
 }}
 """
 CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
+    "an option beside one that base has already": (
+        {"a.ex": CONNECT.format(":verify_none")},
+        {"a.ex": CONNECT.format(":verify_none, depth: 3")},
+        {"a.ex": CONNECT.format(":verify_none, depth: 3") + CONNECT.format(":verify_none")},
+        "security.tls-unverified",
+    ),
+    "a name in a text": (
+        {},
+        {"A.cs": NAMED.format("log(nameof(B.DangerousAcceptAnyServerCertificateValidator))")},
+        {"A.cs": NAMED.format("b.C = HttpClientHandler.DangerousAcceptAnyServerCertificateValidator")},
+        "security.tls-unverified",
+    ),
     "a picture in place of a text": (
         {"a.js": "function f(e, t) {\n  e.textContent = t.label;\n}\n"},
         {"a.js": "function f(e, t) {\n  e.innerHTML = `<i class='x'></i>`;\n}\n"},
