@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr, replace
 
-from diffchecks.data_files import read_map
+from diffchecks.data_files import read_map, read_patterns
 from diffchecks.file_patterns import suffix_of
 from diffchecks.jobs import SideJob
 from diffchecks.packed_files import read_file
@@ -282,16 +282,7 @@ def read_lines(root: str, path: str) -> list[str] | None:
         return None
 
 
-_CARGO = re.compile(r"^\[(?:package|workspace)\b", re.MULTILINE)
-_RUST = re.compile(r"^[ \t]*rust-version[ \t]*=[ \t]*[\"']1\.(\d{1,4})", re.MULTILINE)
 _READS_TOML_1_1 = 94  # Rust 1.94
-_TOML_TOKEN = re.compile(
-    r"\"{3}(?:\\.|[^\\])*?\"{3}|'{3}.*?'{3}|\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|#[^\n]*"
-    r"|[{}\n]|,(?=(?:\s|#[^\n]*\n)*+\})",
-    re.DOTALL,
-)
-# Parsing a key takes quadratic time in its parts.
-_LONG_KEY = re.compile(r"""(?<!["'\w.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){200}""")
 
 
 def load_toml(text: str) -> dict[str, Any]:
@@ -300,13 +291,14 @@ def load_toml(text: str) -> dict[str, Any]:
     Raises:
         RecursionError: it is nested too deeply, or has keys of hundreds of parts.
     """
-    if _LONG_KEY.search(text):
+    patterns = read_patterns("toml")
+    if patterns["long_key"].search(text):
         raise RecursionError
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        rust = _RUST.search(text)
-        if _CARGO.search(text) and (rust is None or int(rust[1]) >= _READS_TOML_1_1):
+        rust = patterns["rust"].search(text)
+        if patterns["cargo"].search(text) and (rust is None or int(rust[1]) >= _READS_TOML_1_1):
             with suppress(tomllib.TOMLDecodeError):
                 return tomllib.loads(_join_inline_tables(text))
         raise
@@ -340,7 +332,7 @@ def _join_inline_tables(text: str) -> str:
         depth += {"{": 1, "}": -1}.get(found[0], 0)
         return " " if depth and found[0][0] in "\n#," else found[0]
 
-    return _TOML_TOKEN.sub(put, text)
+    return read_patterns("toml")["token"].sub(put, text)
 
 
 def check_files(job: SideJob, look: Callable[[Source], Iterable[RawFinding]]) -> CheckReply:

@@ -165,11 +165,9 @@ def _runs(name: str, script: str, head: Source) -> str:
 
 def _steps(command: str, scripts: Mapping[str, Any]) -> list[str]:
     """What a command runs, in any order; named scripts as what they run, wherever they write it."""
-    steps = (
-        _HOOKS["runs_script"].sub(lambda one: text_of(scripts.get(one[1])) or one[0], step)
-        for step in command.split(" && ")
-    )
-    return sorted(_HOOKS["writes"].sub("", step) for step in steps)
+    lines = command.replace(" && ", "\n")
+    lines = _HOOKS["runs_script"].sub(lambda one: text_of(scripts.get(one[1])) or one[0], lines)
+    return sorted(_HOOKS["writes"].sub("", lines).split("\n"))
 
 
 def _judge_new(ecosystem: str, dependency: Dependency, first: bool) -> Iterator[tuple[str, str]]:
