@@ -66,7 +66,7 @@ SETTINGS = (
     "debian/control", "debian/web.install", "board.dts", ".well-known/app", ".cursor/rules/a.mdc", "licenses/a-MIT", "USAGE", "manpages/a.1", "notes.rst.inc",
     "queries/a.scm", "chart/templates/_helpers.tpl", "a.xcstrings", "py.typed", "a.graphqls", "cabal.project",
     "a.wxs.tt", "lighttpd.conf.debian", "a.bnf", "a.doap", "main.fxml", "a.sdef", "coverage.out", "named.root", ".github/VOUCHED.td", "bnd.bnd",
-    "a.excludes", ".cm/a.cm", "Cartfile.resolved", "share/keys.pgp", "a.wxi", "a.shfbproj", "postfix/main.cf", "secrets.ejson", "share/pci.ids", "themes/a.rasi", "src/mainpage.dox", "src/testFixtures/b/1.s", "test/fixtures/a.clj",
+    "a.excludes", ".cm/a.cm", "Cartfile.resolved", "share/keys.pgp", "app.manifest.in", "a.wxi", "a.shfbproj", "postfix/main.cf", "secrets.ejson", "share/pci.ids", "themes/a.rasi", "src/mainpage.dox", "src/testFixtures/b/1.s", "test/fixtures/a.clj",
     "tigrc", "contrib/dark.tigrc", ".screenrc", "etc/wgetrc", "alembic.ini.mako",
 )  # fmt: skip
 
