@@ -496,6 +496,8 @@ CONDITIONS = (
     ("o.verifySsl == false", False),
     ("o.verifySsl == true", True),
     ("o.novalidatecert", False),
+    ("pick(o.insecure, d.insecure)", False),
+    ("pick(o.verbose, d.insecure)", True),
     ("o.noCertCheck", False),
     ("o.novalidate", True),
 )

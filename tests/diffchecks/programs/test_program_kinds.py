@@ -461,6 +461,10 @@ ENV USERNAME=shop DB_PASSWORD=horse
 ENV USERNAME=shop \\
     API_KEY=horse
 """
+WHOLE_ARRAYS = """#!/bin/bash
+if [[ "${a[@]}" == *-Xmx* ]]; then b; fi
+if [[ "${a[@]}" == -Xmx ]]; then b; fi
+"""
 CLASSES = 'a=(1 2)\ngrep "^$name[[:space:]]*$" b\ngrep "$name[^,]" "$name[0-9]"\necho "$a[0]"\n'
 
 
@@ -468,6 +472,7 @@ CLASSES = 'a=(1 2)\ngrep "^$name[[:space:]]*$" b\ngrep "$name[^,]" "$name[0-9]"\
     ("make", "code", "path", "text", "lines"),
     [
         (ShellCheck, "SC1087", "a.sh", CLASSES, [4]),
+        (ShellCheck, "SC2199", "a.sh", WHOLE_ARRAYS, [3]),
         (Hadolint, "DL3064", "Dockerfile", SETTINGS, [4, 5]),
         (ShellCheck, "SC2068", "a.sh", SPLIT, [3, 9]),
         (Oxlint, "no-unreachable", "a.ts", CASES, [10]),
