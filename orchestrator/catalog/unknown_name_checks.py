@@ -24,10 +24,12 @@ from orchestrator.errors import ConfigError
 
 JUDGE = "judge"
 
+ConfigErrors = Iterator[ConfigError]
+
 
 def check_settings(
     node: YamlNode, settings: ReviewSettings, agents: Collection[str], rubrics: Collection[str]
-) -> Iterator[ConfigError]:
+) -> ConfigErrors:
     """Errors for agents and rubrics in the settings that have no file."""
     yield from _check_known(node, "agent", [settings.lead], agents, "lead")
     yield from _check_known(node, "agent", [settings.single], agents, "single")
@@ -48,17 +50,13 @@ def check_settings(
         yield node.error(message, "judge")
 
 
-def check_tiers(
-    node: YamlNode, settings: ReviewSettings, tiers: Collection[str]
-) -> Iterator[ConfigError]:
+def check_tiers(node: YamlNode, settings: ReviewSettings, tiers: Collection[str]) -> ConfigErrors:
     """Errors for bounds of tiers that ``config/guards.yaml`` does not have."""
     for name in settings.bounds.tiers:
         yield from _check_known(node, "tier", [name], tiers, "bounds", "tiers", name)
 
 
-def check_models(
-    node: YamlNode, settings: ReviewSettings, config: ModelsConfig
-) -> Iterator[ConfigError]:
+def check_models(node: YamlNode, settings: ReviewSettings, config: ModelsConfig) -> ConfigErrors:
     """Errors for providers and models in the settings that there cannot be."""
     known = [OFFLINE, *config.providers]
     yield from _check_known(node, "provider", [settings.provider], known, "provider")
@@ -71,7 +69,7 @@ def check_models(
 
 def check_policy(
     node: YamlNode, policy: ToolsConfig, tools: Collection[str], agents: Collection[str]
-) -> Iterator[ConfigError]:
+) -> ConfigErrors:
     """Errors for agents and tools in the tool policy that do not exist."""
     for name, access in policy.agents.items():
         yield from _check_known(node, "agent", [name], agents, "agents", name)
@@ -86,16 +84,14 @@ def check_policy(
         yield from _check_known(node, "tool", [name], tools, "tools", name)
 
 
-def check_effort(
-    node: YamlNode, table: EffortFile, tools: Collection[str]
-) -> Iterator[ConfigError]:
+def check_effort(node: YamlNode, table: EffortFile, tools: Collection[str]) -> ConfigErrors:
     """Errors for tools in the table of effort that do not exist."""
     for name, kind in table.findings.items():
         yield from _check_known(node, "tool", kind.tools, tools, "findings", name, "tools")
     yield from _check_known(node, "tool", table.trivial.tools, tools, "trivial", "tools")
 
 
-def check_guard(node: YamlNode, file: GuardsFile, tools: Collection[str]) -> Iterator[ConfigError]:
+def check_guard(node: YamlNode, file: GuardsFile, tools: Collection[str]) -> ConfigErrors:
     """Errors for guards, tiers and tools that do not exist, and for actions of the wrong guard."""
     shipped = {name for guards in GUARDS.values() for name in guards}
     yield from find_problems(node, GUARD_PLUGINS, file.plugins, shipped)
@@ -125,9 +121,7 @@ def _actions_of_plugins(
     return dict.fromkeys((name for name in file.plugins if name in file.layer(layer)), allowed)
 
 
-def _check_actions(
-    node: YamlNode, file: GuardsFile, layer: GuardLayer, name: str
-) -> Iterator[ConfigError]:
+def _check_actions(node: YamlNode, file: GuardsFile, layer: GuardLayer, name: str) -> ConfigErrors:
     known = {**GUARDS[layer], **_actions_of_plugins(file, layer)}
     guard, allowed = file.layer(layer)[name], known[name]
     yield from _check_known(node, "tier", guard.tiers, file.tiers, layer, name)
@@ -139,9 +133,7 @@ def _check_actions(
                 yield node.error(f"{name} may not {action}; allowed: {may}", layer, name)
 
 
-def check_verdict(
-    node: YamlNode, policy: VerdictPolicy, tools: Collection[str]
-) -> Iterator[ConfigError]:
+def check_verdict(node: YamlNode, policy: VerdictPolicy, tools: Collection[str]) -> ConfigErrors:
     """Errors for tools of required checks that do not exist."""
     for at, rule in enumerate(policy.required_checks):
         yield from _check_known(node, "tool", rule.tools, tools, "required_checks", at, "tools")
@@ -149,7 +141,7 @@ def check_verdict(
 
 def _check_known(
     node: YamlNode, kind: str, names: Iterable[str], known: Collection[str], *path: str | int
-) -> Iterator[ConfigError]:
+) -> ConfigErrors:
     """An error for each unknown name, at its position in the list or value at ``path``."""
     for at, name in enumerate(names):
         if name not in known:

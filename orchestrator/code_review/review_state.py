@@ -11,7 +11,7 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.verdict_policy import Waiver
 from orchestrator.code_review.agent_report_contracts import ReviewPlan
-from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.change.numbered_diff import FileDiffs
 from orchestrator.code_review.findings.agent_reports import References, most_findings
 from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
 from orchestrator.code_review.findings.evidence_from_journal import (
@@ -173,8 +173,8 @@ class ReviewState:
     assignment: Assignment | None = None
     packs: dict[str, tuple[Skill, ...]] = field(default_factory=dict)
     seams: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    diffs: Mapping[str, NumberedFileDiff] | None = None
-    not_in_opening: Mapping[str, NumberedFileDiff] = field(default_factory=dict)
+    diffs: FileDiffs | None = None
+    not_in_opening: FileDiffs = field(default_factory=dict)
     carried: Sequence[FindingReport] = ()
     settled: SettledPlaces | None = None
     why_unsettled: str = ""

@@ -135,22 +135,14 @@ class JournalLog:
             StoreError: the store failed; the run cannot continue, and can be resumed.
         """
         target = self.length
-        while not self._durable(target):
+        while self._last.seq < target:
+            if self._broken:
+                raise self._broken
             if target <= self._taken:
                 await self._ended.wait()
             else:
                 self._wanted.set()
                 await self._next.wait()
-
-    def _durable(self, seq: int) -> bool:
-        """Whether all rows up to this one are on disk.
-
-        Raises:
-            StoreError: a write failed, so this is unknown.
-        """
-        if self._broken and self._last.seq < seq:
-            raise self._broken
-        return self._last.seq >= seq
 
     async def close(self) -> None:
         """Sign the head, make pending rows durable unless an earlier write failed; end commits."""

@@ -9,7 +9,6 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
@@ -113,7 +112,20 @@ def start(
         argv: the program's absolute path, and its arguments.
         cwd: its working directory; ``/`` by default.
     """
-    request = _request(argv, permissions, cwd, clean_environment(env), limits)
+    environment = clean_environment(env)
+    request = {
+        "argv": [os.fsencode(argument) for argument in argv],
+        "env": {os.fsencode(key): os.fsencode(value) for key, value in environment.items()},
+        "cwd": os.fsencode(cwd or "/"),
+        "limits": [*limits.per_process.items()],
+        "processes": limits.processes,
+        "permissions": {
+            "reads": [os.fspath(path) for path in permissions.reads],
+            "writes": [os.fspath(path) for path in permissions.writes],
+            "executes": [os.fspath(path) for path in permissions.executes],
+            "program": program_files(argv[0]),
+        },
+    }
     (their_in, our_in), (our_out, their_out), (our_err, their_err) = (os.pipe() for _ in range(3))
     theirs = (their_in, their_out, their_err)
     try:
@@ -127,29 +139,6 @@ def start(
         for number in theirs:
             os.close(number)
     return RunningProgram(Path(argv[0]).name, status, (our_in, our_out, our_err), launcher.cgroup)
-
-
-def _request(
-    argv: Sequence[str],
-    permissions: Permissions,
-    cwd: Path | None,
-    env: Mapping[str, str],
-    limits: ResourceLimits,
-) -> dict[str, Any]:
-    """The launcher's request, in builtin types."""
-    return {
-        "argv": [os.fsencode(argument) for argument in argv],
-        "env": {os.fsencode(key): os.fsencode(value) for key, value in env.items()},
-        "cwd": os.fsencode(cwd or "/"),
-        "limits": [*limits.per_process.items()],
-        "processes": limits.processes,
-        "permissions": {
-            "reads": [os.fspath(path) for path in permissions.reads],
-            "writes": [os.fspath(path) for path in permissions.writes],
-            "executes": [os.fspath(path) for path in permissions.executes],
-            "program": program_files(argv[0]),
-        },
-    }
 
 
 async def run(

@@ -260,7 +260,12 @@ def read_export(source: Path, edited: Path | None) -> tuple[RunMeta, list[Row], 
         _write(original, run, rows, patch)
         _copy_outputs(journal.parent, original, rows)
         _write_patches(original, rows)
-        other = [name for name in _list_files(source) if _differs(source, original, name)]
+        names = (
+            os.path.relpath(os.path.join(above, name), source)
+            for above, _, files in os.walk(source)
+            for name in files
+        )
+        other = [name for name in sorted(names) if _differs(source, original, name)]
     allowed = os.path.realpath(edited) if edited else ""
     refused = [name for name in other if os.path.realpath(source / name) != allowed]
     if refused:
@@ -270,14 +275,6 @@ def read_export(source: Path, edited: Path | None) -> tuple[RunMeta, list[Row], 
             "--plan, drop findings with --drop, and restore the rest from the run"
         )
     return run, rows, patch
-
-
-def _list_files(folder: Path) -> list[str]:
-    return sorted(
-        os.path.relpath(os.path.join(above, name), folder)
-        for above, _, names in os.walk(folder)
-        for name in names
-    )
 
 
 def _differs(folder: Path, original: Path, name: str) -> bool:

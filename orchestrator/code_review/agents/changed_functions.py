@@ -1,8 +1,8 @@
 """The rest of the functions that a change touches, for the opening: what each agent reads first."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.change.numbered_diff import FileDiffs, NumberedFileDiff
 from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.finding_context import find_block
 from orchestrator.code_review.review_state import ReviewState
@@ -17,9 +17,7 @@ MAX_LINES = 120
 REST = "The other lines of changed functions, in head:"
 
 
-async def list_changed_functions(
-    state: ReviewState, diffs: Mapping[str, NumberedFileDiff]
-) -> list[str]:
+async def list_changed_functions(state: ReviewState, diffs: FileDiffs) -> list[str]:
     """The lines of functions with changed lines that their diffs do not show, below their paths.
 
     Args:

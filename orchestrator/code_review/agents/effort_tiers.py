@@ -25,7 +25,7 @@ from orchestrator.catalog.effort import (
 from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.code_review.agent_report_contracts import contract_of_one
 from orchestrator.code_review.change import history
-from orchestrator.code_review.change.numbered_diff import LINE_AT_MOST, NumberedFileDiff
+from orchestrator.code_review.change.numbered_diff import LINE_AT_MOST, FileDiffs, NumberedFileDiff
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of
@@ -48,12 +48,11 @@ _LINES: Mapping[str, str] = read_table(__file__, "defining.yaml")
 _PUBLIC, _PROSE = re.compile(_LINES["public"]), re.compile(_LINES["prose"])
 """Lines by which a public name appears, changes or goes, and comments."""
 
-Diffs = Mapping[str, NumberedFileDiff]
 Signal = tuple[Tier, str]
 
 
 async def decide_tier(
-    state: ReviewState, diffs: Diffs, calls: Sequence[AnalyzerCall], tokens: int
+    state: ReviewState, diffs: FileDiffs, calls: Sequence[AnalyzerCall], tokens: int
 ) -> tuple[Tier, list[str]]:
     """The tier that the settings name or the change has, at least base's minimum; and why.
 
@@ -78,7 +77,7 @@ async def decide_tier(
 
 
 async def _signals(
-    state: ReviewState, diffs: Diffs, calls: Sequence[AnalyzerCall], tokens: int
+    state: ReviewState, diffs: FileDiffs, calls: Sequence[AnalyzerCall], tokens: int
 ) -> list[Signal]:
     """What of the change, its files and its author asks for a tier."""
     given, workspace = state.given, state.given.workspace

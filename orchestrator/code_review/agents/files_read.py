@@ -2,13 +2,13 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.change.numbered_diff import FileDiffs, NumberedFileDiff
 from orchestrator.code_review.review_state import Iteration, ReviewState
 from orchestrator.code_review.verdict.document_parts import Checked, HunkReaders
 from orchestrator.code_review.verdict.model import Skipped
@@ -168,9 +168,7 @@ def cut_short(state: ReviewState, checked: Iterable[Checked]) -> Iterable[Skippe
     )
 
 
-def lines_shown(
-    call: ToolCallRecord, diffs: Mapping[str, NumberedFileDiff]
-) -> Iterator[tuple[str, _Lines]]:
+def lines_shown(call: ToolCallRecord, diffs: FileDiffs) -> Iterator[tuple[str, _Lines]]:
     """The lines that a call of ``read_file`` showed, or of ``git_diff`` by the diffs of files."""
     lines = call.content.split("\n")
     path = str(call.arguments.get("path", ""))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import permutations
 
-from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.change.numbered_diff import FileDiffs, NumberedFileDiff
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of
 from orchestrator.code_review.verdict.document_parts import AgentShare
@@ -52,9 +52,7 @@ def defined_in(line: str) -> list[str]:
     ]
 
 
-async def list_used_elsewhere(
-    state: ReviewState, diffs: Mapping[str, NumberedFileDiff]
-) -> list[str]:
+async def list_used_elsewhere(state: ReviewState, diffs: FileDiffs) -> list[str]:
     """The lines of the opening; none if no such name is used elsewhere.
 
     Args:
@@ -71,9 +69,7 @@ async def list_used_elsewhere(
     return ["", USED, *shown[:SHOWN_NAMES], *rest] if shown else []
 
 
-async def _removed_names(
-    state: ReviewState, diffs: Mapping[str, NumberedFileDiff]
-) -> dict[str, str]:
+async def _removed_names(state: ReviewState, diffs: FileDiffs) -> dict[str, str]:
     """The telling names on lines that the change removes from code → ``removed`` or ``redefined``.
 
     Removed is a name that no changed file of head has any more, redefined one whose definition has
@@ -154,7 +150,7 @@ _TYPE = re.compile(r"\b(?:class|interface|struct|trait|enum|type)\b")
 
 def find_seams(
     shares: Sequence[AgentShare],
-    diffs: Mapping[str, NumberedFileDiff],
+    diffs: FileDiffs,
     texts: Mapping[str, str],
     neighbors: Mapping[str, Sequence[str]],
 ) -> dict[str, list[str]]:

@@ -25,7 +25,7 @@ from orchestrator.code_review.agents.effort_tiers import (
 )
 from orchestrator.code_review.agents.names_across_files import SEAMS, find_seams
 from orchestrator.code_review.change import history
-from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.change.numbered_diff import FileDiffs, NumberedFileDiff
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.review_state import ReviewState
@@ -51,7 +51,7 @@ def count_tokens(characters: int) -> int:
     return ceil(characters / CHARACTERS_PER_TOKEN)
 
 
-async def diffs_by_path(state: ReviewState) -> Mapping[str, NumberedFileDiff]:
+async def diffs_by_path(state: ReviewState) -> FileDiffs:
     """Path → the numbered diff of each changed file; reviewable files first, by risk."""
     if state.diffs is not None:
         return state.diffs
@@ -95,10 +95,7 @@ def size_of(part: NumberedFileDiff) -> int:
 
 
 async def assign(
-    state: ReviewState,
-    diffs: Mapping[str, NumberedFileDiff],
-    findings: str,
-    calls: Sequence[AnalyzerCall],
+    state: ReviewState, diffs: FileDiffs, findings: str, calls: Sequence[AnalyzerCall]
 ) -> None:
     """Assign files to agents, or return the assignment that the run began with.
 
@@ -127,10 +124,7 @@ async def assign(
 
 
 async def _decide(
-    state: ReviewState,
-    diffs: Mapping[str, NumberedFileDiff],
-    findings: str,
-    calls: Sequence[AnalyzerCall],
+    state: ReviewState, diffs: FileDiffs, findings: str, calls: Sequence[AnalyzerCall]
 ) -> Assignment:
     settings = state.given.settings
     bound, reviewed = settings.auto.tokens_per_agent, _reviewed(state)
@@ -171,7 +165,7 @@ def _reviewed(state: ReviewState) -> list[str]:
 
 
 async def _share_out(
-    state: ReviewState, diffs: Mapping[str, NumberedFileDiff], sizes: Mapping[str, int]
+    state: ReviewState, diffs: FileDiffs, sizes: Mapping[str, int]
 ) -> tuple[AgentShare, ...]:
     """Each agent's files, in shards of a role if one agent cannot read them at once."""
     auto, neighbors = state.given.settings.auto, await find_neighbors_of(state, sizes)
@@ -199,9 +193,7 @@ async def _share_out(
     )
 
 
-def _concerns(
-    state: ReviewState, diffs: Mapping[str, NumberedFileDiff], paths: Iterable[str]
-) -> dict[str, list[str]]:
+def _concerns(state: ReviewState, diffs: FileDiffs, paths: Iterable[str]) -> dict[str, list[str]]:
     """Specialist → its files; a file that concerns no specialist goes to all."""
     specialists = {
         name: state.given.catalog.agents[name].concerns for name in state.given.settings.specialists
@@ -293,9 +285,7 @@ def show_rest(state: ReviewState, paths: Iterable[str]) -> str:
     return "\n" + frame("\n".join(lines), state.runtime.executor.nonce) if lines else ""
 
 
-def list_diffs(
-    shown: Mapping[str, NumberedFileDiff], left: Mapping[str, NumberedFileDiff]
-) -> list[str]:
+def list_diffs(shown: FileDiffs, left: FileDiffs) -> list[str]:
     """Diffs, and the names of those that are too long."""
     lines = [line for part in shown.values() for line in part.lines]
     names = [f"- {path}: {len(part.lines)} lines" for path, part in left.items()]
@@ -330,7 +320,7 @@ def optional_tests(state: ReviewState) -> set[str]:
     return {path for path in state.not_in_opening if kind_of(path) == "test"}
 
 
-def fit(state: ReviewState, parts: Mapping[str, NumberedFileDiff]) -> tuple[Diffs, Diffs]:
+def fit(state: ReviewState, parts: FileDiffs) -> tuple[Diffs, Diffs]:
     """Split diffs into those that one agent reads at once, in their order, and the rest.
 
     Beside code, tests have no more room than ``config/effort.yaml`` gives them.

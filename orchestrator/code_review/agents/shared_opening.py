@@ -28,7 +28,7 @@ from orchestrator.code_review.analyzers.own_checks import SECONDS, call_check_in
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.changed_files import ChangedSince
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.change.numbered_diff import FileDiffs
 from orchestrator.code_review.findings.evidence_from_journal import (
     CODE_TASK,
     AnalyzerCall,
@@ -143,10 +143,7 @@ def _readers(state: ReviewState) -> list[AgentSpec]:
 
 
 async def _write_opening(
-    state: ReviewState,
-    findings: Sequence[str],
-    diffs: Mapping[str, NumberedFileDiff],
-    text_only: Collection[str],
+    state: ReviewState, findings: Sequence[str], diffs: FileDiffs, text_only: Collection[str]
 ) -> str:
     nonce = state.runtime.executor.nonce
     said, guidance = await _author_says(state), _list_guidance(state.given.workspace.guidance)
@@ -271,7 +268,7 @@ def _shorten(detail: str) -> str:
     return detail.replace("\n", " ")[:MAX_DETAIL]
 
 
-async def _show_diff(state: ReviewState, diffs: Mapping[str, NumberedFileDiff]) -> list[str]:
+async def _show_diff(state: ReviewState, diffs: FileDiffs) -> list[str]:
     """The whole diffs of the riskiest files as space allows, then the names of the others."""
     shown, left = reviewer_assignment.fit(state, diffs)
     state.not_in_opening = left

@@ -33,7 +33,6 @@ from orchestrator.code_review.analyzers.configured_programs import (
 from orchestrator.code_review.analyzers.own_checks import DeclaredCheck, call_check
 from orchestrator.code_review.analyzers.program_execution import LIMITS, Program
 from orchestrator.code_review.change.contents import SIDES, SideName
-from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
@@ -180,7 +179,7 @@ class TypeCheckRuns:
         self.seconds = len(SIDES) * settings.seconds
         self.wants = self._confined.wants
 
-    async def options(self, change: Change, files: Sequence[ChangedFile]) -> Mapping[str, Any]:
+    async def options(self, files: Sequence[ChangedFile]) -> Mapping[str, Any]:
         """The output of the runs; it runs once per side, however often the check is called."""
         if self._job is None:
             self._job = await self._run_both()

@@ -280,7 +280,7 @@ class PatternsCheck(SideCheck):
 
 COMPARISON_SECONDS = 100.0
 
-MakesOptions = Callable[[Change, Sequence[ChangedFile]], Awaitable[Mapping[str, Any] | None]]
+MakesOptions = Callable[[Sequence[ChangedFile]], Awaitable[Mapping[str, Any] | None]]
 """The further parts of a check's job; None where there is nothing to check."""
 
 
@@ -311,7 +311,7 @@ class ComparisonCheck(DeclaredCheck, ChangeAnalyzer):
         """Run the check over the changed files."""
         options: Mapping[str, Any] | None = {} if files else None
         if files and self._options is not None:
-            options = await self._options(change, files)
+            options = await self._options(files)
         if options is None:
             return AnalyzerReport(self.name, __version__)
         for side in SIDES if self.needs == "tree" else ():

@@ -16,7 +16,6 @@ from diffchecks.test_quality.test_run_influences import find_test_setup_files
 from orchestrator.catalog.settings import Tests
 from orchestrator.code_review.analyzers.configured_programs import DATA
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.errors import SandboxError
@@ -91,13 +90,13 @@ class TestRuns:
         self._job: Mapping[str, Any] | None = None
         self.seconds = MAX_RUNS * tests.seconds
 
-    async def options(self, change: Change, files: Sequence[ChangedFile]) -> Mapping[str, Any]:
+    async def options(self, files: Sequence[ChangedFile]) -> Mapping[str, Any]:
         """The outcomes of the runs; the tests run once, however often the check is called."""
         if self._job is None:
-            self._job = await self._run_all(change)
+            self._job = await self._run_all()
         return self._job
 
-    async def _run_all(self, change: Change) -> Mapping[str, Any]:
+    async def _run_all(self) -> Mapping[str, Any]:
         tests = self._tests
         if not self._inputs.run_tests:
             return {"refused": NOT_ALLOWED}

@@ -1,7 +1,7 @@
 """Unified diffs whose lines have their numbers."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -63,6 +63,10 @@ class NumberedFileDiff(Struct, frozen=True):
     blobs: tuple[str, ...]
     lines: tuple[str, ...]
     hunk_lines: tuple[HunkLine, ...]
+
+
+FileDiffs = Mapping[str, NumberedFileDiff]
+"""By path."""
 
 
 def number_lines(text: str) -> list[NumberedFileDiff]:

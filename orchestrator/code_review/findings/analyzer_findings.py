@@ -236,7 +236,7 @@ async def _quote(findings: Mapping[str, RuledFinding], files: _SideReader) -> In
     for fingerprint, (rule, raw) in findings.items():
         why = errors.get(raw.path, "it could not be read")
         shown = quotes.get(fingerprint, (WITHHELD, f"{UNSEARCHED} ({why})", "", ""))
-        located = _locate(rule, raw, fingerprint, *shown)
+        located = _locate(rule, raw, fingerprint, shown)
         if 1 <= raw.line <= len(files.lines(raw.path)) and located.quote.strip():
             quoted.append(located)
         else:
@@ -245,16 +245,8 @@ async def _quote(findings: Mapping[str, RuledFinding], files: _SideReader) -> In
     return tuple(quoted), tuple(rejected)
 
 
-def _locate(  # noqa: PLR0917 - the last ones are what the worker replies, in its order
-    rule: Rule,
-    raw: RawFinding,
-    fingerprint: str,
-    quote: str,
-    message: str,
-    detail: str,
-    title: str,
-    *steps: str,
-) -> LocatedFinding:
+def _locate(rule: Rule, raw: RawFinding, fingerprint: str, shown: Sequence[str]) -> LocatedFinding:
+    quote, message, detail, title, *steps = shown  # in the order of the worker's reply
     return LocatedFinding(
         fingerprint=fingerprint,
         rule=rule.id,

@@ -78,9 +78,7 @@ class FileText:
         return bisect_right(self._starts, position)
 
 
-@lru_cache(maxsize=16)
-def _searchable(lines: tuple[str, ...]) -> FileText:
-    return FileText(lines)
+_searchable = lru_cache(maxsize=16)(FileText)
 
 
 def find_quote(lines: Iterable[str], quote: str) -> list[Place]:

@@ -59,7 +59,15 @@ async def prove_fixes(state: ReviewState) -> None:
     async with task_group() as group:
         for fingerprint in islice(proposed, state.given.settings.fixes.proofs):
             group.start_soon(fix, fingerprint)
-    await _prove_together(state)
+    held = [
+        (finding, proved)
+        for finding in state.synthesis.findings
+        if (proved := state.fixes.get(finding.fingerprint)) and proved.is_verified
+    ]
+    # All of them have to hold together; one that does not excludes earlier ones. Base's tests and
+    # type checks run here, over all patches: a run costs more than all analyzers.
+    if len(held) > 1 or (held and state.focus.fixes.programs):
+        await _accept(state, [], held)
     state.synthesis = replace(
         state.synthesis, findings=with_fixes(state.synthesis.findings, state.fixes)
     )
@@ -262,20 +270,6 @@ async def _prove(
         why = result.refusal.reason if result.refusal else result.code
         return ProofResult("refused", reason=f"it could not be proven: {why}")
     return convert(result.data, ProofResult)
-
-
-async def _prove_together(state: ReviewState) -> None:
-    """Check that all verified patches hold together; one that does not excludes earlier ones.
-
-    Base's tests and type checks run here, over all patches: a run costs more than all analyzers.
-    """
-    held = [
-        (finding, fix)
-        for finding in state.synthesis.findings
-        if (fix := state.fixes.get(finding.fingerprint)) and fix.is_verified
-    ]
-    if len(held) > 1 or (held and state.focus.fixes.programs):
-        await _accept(state, [], held)
 
 
 Held = list[tuple[Finding, Fix]]

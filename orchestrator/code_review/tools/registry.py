@@ -38,7 +38,6 @@ from orchestrator.code_review.analyzers.own_checks import (
 from orchestrator.code_review.analyzers.run_tests import TestRuns
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.git.commands import OID, Git
-from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
 from orchestrator.code_review.tools.http_get import HttpGet
@@ -74,7 +73,7 @@ Options = Mapping[str, Any] | None
 """Further parts of a job, see ``ComparisonCheck``."""
 
 
-async def dependencies(inputs: ToolInputs, change: Change, files: Sequence[ChangedFile]) -> Options:
+async def dependencies(inputs: ToolInputs, files: Sequence[ChangedFile]) -> Options:
     """The advisories, and the manifests of head that are of the kinds of changed ones."""
     names = tuple(sorted({PurePath(file.path).name for file in files} & {*MEMBERS}))
     members: list[str] = []
@@ -93,11 +92,11 @@ async def dependencies(inputs: ToolInputs, change: Change, files: Sequence[Chang
     return {"members": members, "advisories": path, "advisory_gaps": dict(given.gaps)}
 
 
-async def executed_files(
-    inputs: ToolInputs, change: Change, files: Sequence[ChangedFile]
-) -> Options:
+async def executed_files(inputs: ToolInputs, files: Sequence[ChangedFile]) -> Options:
     """The programs of head, where a file was changed that one of them might run."""
-    changed = (file.path for file in change.files if file.in_head and file.kind == "text")
+    changed = (
+        file.path for file in inputs.workspace.change.files if file.in_head and file.kind == "text"
+    )
     texts, is_any_unusual = choose_texts(changed)
     if not is_any_unusual:
         return {"texts": texts, "programs": []}
@@ -106,9 +105,9 @@ async def executed_files(
     return {"texts": texts, "programs": [path for path in regular if path in PROGRAMS]}
 
 
-async def protections(inputs: ToolInputs, change: Change, files: Sequence[ChangedFile]) -> Options:
+async def protections(inputs: ToolInputs, files: Sequence[ChangedFile]) -> Options:
     """What security fixes in the history of base did to the changed files."""
-    reviewable = inputs.workspace.reviewable
+    change, reviewable = inputs.workspace.change, inputs.workspace.reviewable
     paths = {
         file.old_path or file.path
         for file in change.files
@@ -122,24 +121,21 @@ async def protections(inputs: ToolInputs, change: Change, files: Sequence[Change
     return {"fixes": fixes, "history_unsearched": unsearched}
 
 
-async def imported_reports(
-    inputs: ToolInputs, change: Change, files: Sequence[ChangedFile]
-) -> Options:
+async def imported_reports(inputs: ToolInputs, files: Sequence[ChangedFile]) -> Options:
     """The reports, the commit under review, and which results count and how much."""
+    head = inputs.workspace.change.head
     reports = await anyio.to_thread.run_sync(_copy, inputs.workspace, inputs.given.imported)
     return {
         "reports": reports,
-        "head_commit": change.head if OID.fullmatch(change.head) else "",
+        "head_commit": head if OID.fullmatch(head) else "",
         "lines": inputs.settings.imports.lines,
         "severities": inputs.settings.imports.severities,
     }
 
 
-async def uncovered_lines(
-    inputs: ToolInputs, change: Change, files: Sequence[ChangedFile]
-) -> Options:
+async def uncovered_lines(inputs: ToolInputs, files: Sequence[ChangedFile]) -> Options:
     """The reports, and when head was committed; None where head is not a commit."""
-    head_time = None
+    change, head_time = inputs.workspace.change, None
     if OID.fullmatch(change.head):
         seconds = await Git.of(change).run("show", "-s", "--format=%ct", change.head, "--")
         head_time = float(seconds)
@@ -157,7 +153,7 @@ def _copy(workspace: ReviewWorkspace, reports: Sequence[GivenReport | GivenCover
     ]
 
 
-async def layering(inputs: ToolInputs, change: Change, files: Sequence[ChangedFile]) -> Options:
+async def layering(inputs: ToolInputs, files: Sequence[ChangedFile]) -> Options:
     """Nothing more, where base declares contracts; None where it does not."""
     workspace = inputs.workspace
     blobs = await workspace.contents.regular("base")

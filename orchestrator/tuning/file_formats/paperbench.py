@@ -209,19 +209,10 @@ def to_paperbench(rubric: Rubric, item: Mapping[str, Any] | None = None) -> Expo
             out |= grades.get(name, {})
         return out
 
-    unmapped = [
-        f"{c.id}: blocker; not supported by the target" for c in rubric.criteria if c.blocker
-    ]
-    unmapped += [
-        f"{c.id}: negative weight; not supported by the target"
-        for c in rubric.criteria
-        if c.weight < 0
-    ]
-    unmapped += [
-        f"{g.id}: {g.combine}; not supported by the target"
-        for g in rubric.groups
-        if g.combine != "mean"
-    ]
+    lost = [(c.id, "blocker") for c in rubric.criteria if c.blocker]
+    lost += [(c.id, "negative weight") for c in rubric.criteria if c.weight < 0]
+    lost += [(g.id, g.combine) for g in rubric.groups if g.combine != "mean"]
+    unmapped = (f"{name}: {what}; not supported by the target" for name, what in lost)
     return Exported(build(None), tuple(unmapped))
 
 
