@@ -9,12 +9,11 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import procrastinate
-import psycopg
 from msgspec import Meta, Struct, to_builtins
+from procrastinate import App
 from procrastinate.exceptions import AlreadyEnqueued
 from procrastinate.jobs import JobDeferrer
-from psycopg import sql
+from psycopg import AsyncConnection, sql
 from psycopg.rows import class_row, scalar_row
 
 from orchestrator.engine.field_types import PositiveFloat, PositiveInt, Strict
@@ -111,7 +110,7 @@ class Enqueuing(Strict, frozen=True):
 
 
 async def record_delivery(
-    db: psycopg.AsyncConnection, forge: str, delivery: str, body: bytes | bytearray
+    db: AsyncConnection, forge: str, delivery: str, body: bytes | bytearray
 ) -> bool:
     """Record a webhook's delivery id and its body's digest; False if either was recorded before.
 
@@ -124,9 +123,7 @@ async def record_delivery(
     return done.rowcount == 2
 
 
-async def record_push(
-    db: psycopg.AsyncConnection, queue: procrastinate.App, push: Push, how: Enqueuing
-) -> None:
+async def record_push(db: AsyncConnection, queue: App, push: Push, how: Enqueuing) -> None:
     """Record a push, cancel the review of an older one, and enqueue this one's.
 
     Within the caller's transaction.
@@ -140,7 +137,7 @@ async def record_push(
         await enqueue_review(db, queue, push, how)
 
 
-async def record_open(db: psycopg.AsyncConnection, push: Push) -> None:
+async def record_open(db: AsyncConnection, push: Push) -> None:
     """Record a request without reviewing it, so that its next push is noticed."""
     await db.execute(QUERIES["record_open"], _values(push))
 
@@ -149,9 +146,7 @@ def _values(push: Push) -> dict[str, Any]:
     return {**to_builtins(push), "change": push.change}
 
 
-async def enqueue_review(
-    db: psycopg.AsyncConnection, queue: procrastinate.App, change: Push, how: Enqueuing
-) -> bool:
+async def enqueue_review(db: AsyncConnection, queue: App, change: Push, how: Enqueuing) -> bool:
     """Enqueue a review; False if one waits already, which will review the newest head."""
     slot, place = zlib.crc32(change.change.encode()) % how.slots, f"review {change.change}"
     task = queue.configure_task(
@@ -170,7 +165,7 @@ async def enqueue_review(
     return is_new
 
 
-async def enqueue_post(db: psycopg.AsyncConnection, queue: procrastinate.App, change: str) -> None:
+async def enqueue_post(db: AsyncConnection, queue: App, change: str) -> None:
     """Enqueue the posting of a change's newest verdict, unless one waits already."""
     place = f"post {change}"
     task = queue.configure_task(
@@ -179,9 +174,7 @@ async def enqueue_post(db: psycopg.AsyncConnection, queue: procrastinate.App, ch
     await _defer_unless_waiting(db, task, change)
 
 
-async def _defer_unless_waiting(
-    db: psycopg.AsyncConnection, task: JobDeferrer, change: str
-) -> bool:
+async def _defer_unless_waiting(db: AsyncConnection, task: JobDeferrer, change: str) -> bool:
     try:
         async with db.transaction():
             await task.defer_async(change=change)
@@ -191,16 +184,14 @@ async def _defer_unless_waiting(
 
 
 async def enqueue_command(
-    db: psycopg.AsyncConnection, queue: procrastinate.App, change: str, comment: int, body: str
+    db: AsyncConnection, queue: App, change: str, comment: int, body: str
 ) -> None:
     """Enqueue the answer to a command in a comment."""
     task = queue.configure_task(COMMAND_TASK, queue=POSTS, priority=2, connection=db)
     await task.defer_async(change=change, comment=comment, body=body)
 
 
-async def review_again(
-    db: psycopg.AsyncConnection, queue: procrastinate.App, change: str, *, full: bool = False
-) -> None:
+async def review_again(db: AsyncConnection, queue: App, change: str, *, full: bool = False) -> None:
     """Review a known change's head in a new run immediately.
 
     Args:
@@ -214,17 +205,13 @@ async def review_again(
         await enqueue_review(db, queue, row, Enqueuing(debounce=0.0))
 
 
-async def changes_at(
-    db: psycopg.AsyncConnection, forge: str, repository: str, head: str
-) -> list[str]:
+async def changes_at(db: AsyncConnection, forge: str, repository: str, head: str) -> list[str]:
     """The changes of a repository whose newest push is a commit."""
     done = await db.execute(QUERIES["changes_at"], (forge, repository, head))
     return [row[0] for row in await done.fetchall()]
 
 
-async def count_recent_reviews(
-    db: psycopg.AsyncConnection, row: StoredChange, job: int
-) -> tuple[int, int]:
+async def count_recent_reviews(db: AsyncConnection, row: StoredChange, job: int) -> tuple[int, int]:
     """The number of other reviews that began in the last hour, by installation and repository."""
     names = ("repository", "forge", "installation")
     values = {name: getattr(row, name) for name in names} | {"task": REVIEW_TASK, "job": job}
@@ -234,14 +221,14 @@ async def count_recent_reviews(
     return int(counts[0]), int(counts[1])
 
 
-async def is_reviewing(db: psycopg.AsyncConnection, change: str) -> bool:
+async def is_reviewing(db: AsyncConnection, change: str) -> bool:
     """Whether a review of a change waits or runs."""
     done = await db.execute(QUERIES["is_reviewing"], (REVIEW_TASK, change))
     return await done.fetchone() is not None
 
 
 async def cancel_begun_jobs(
-    db: psycopg.AsyncConnection, change: str, *, running: bool = True
+    db: AsyncConnection, change: str, *, running: bool = True
 ) -> Sequence[int]:
     """Cancel the jobs of a change that have begun; a job that has not begun stays.
 
@@ -254,20 +241,20 @@ async def cancel_begun_jobs(
     return await _cancel_jobs(db, change, "cancel_begun", states=states)
 
 
-async def cancel_all_jobs(db: psycopg.AsyncConnection, change: str) -> Sequence[int]:
+async def cancel_all_jobs(db: AsyncConnection, change: str) -> Sequence[int]:
     """End the running and the waiting jobs of a change; returns their ids. Answers stay."""
     return await _cancel_jobs(db, change, "cancel_all")
 
 
 async def _cancel_jobs(
-    db: psycopg.AsyncConnection, change: str, query: str, **values: object
+    db: AsyncConnection, change: str, query: str, **values: object
 ) -> Sequence[int]:
     given = {"answer": COMMAND_TASK, "change": change, **values}
     done = await db.execute(QUERIES[query], given)
     return [row[0] for row in await done.fetchall()]
 
 
-async def load_change(db: psycopg.AsyncConnection, change: str) -> StoredChange | None:
+async def load_change(db: AsyncConnection, change: str) -> StoredChange | None:
     """The row of a change; None if there is none."""
     query = sql.SQL("SELECT {} FROM service_changes WHERE change = %s")
     async with db.cursor(row_factory=class_row(StoredChange)) as cursor:
@@ -280,18 +267,14 @@ def columns_of(kind: type[StoredChange]) -> sql.Composed:
     return sql.SQL(", ").join(map(sql.Identifier, kind.__struct_fields__))
 
 
-async def choose_run(db: psycopg.AsyncConnection, change: str, new: str) -> StoredChange | None:
+async def choose_run(db: AsyncConnection, change: str, new: str) -> StoredChange | None:
     """The row of a change with the run of its head: an existing one, else ``new``."""
     await db.execute(QUERIES["choose_run"], (new, change))
     return await load_change(db, change)
 
 
 async def update_change(
-    db: psycopg.AsyncConnection,
-    change: str,
-    still: Mapping[str, object] | None = None,
-    /,
-    **fields: object,
+    db: AsyncConnection, change: str, still: Mapping[str, object] | None = None, /, **fields: object
 ) -> None:
     """Set fields of a change.
 
@@ -309,12 +292,12 @@ def _equals(name: str) -> sql.Composed:
     return sql.SQL("{} = %s").format(sql.Identifier(name))
 
 
-async def count_failure(db: psycopg.AsyncConnection, change: str, most: int) -> bool:
+async def count_failure(db: AsyncConnection, change: str, most: int) -> bool:
     """Record that a review failed temporarily; False if it did too often."""
     return await _is_below(db, "count_failure", change, most)
 
 
-async def count_crash(db: psycopg.AsyncConnection, change: str, most: int) -> bool:
+async def count_crash(db: AsyncConnection, change: str, most: int) -> bool:
     """Record that a worker or its child died on a change's head; False if it did too often.
 
     Among others it may be their fault: then the next attempt is to be alone, and is not the last.
@@ -322,7 +305,7 @@ async def count_crash(db: psycopg.AsyncConnection, change: str, most: int) -> bo
     return await _is_below(db, "count_crash", change, most)
 
 
-async def _is_below(db: psycopg.AsyncConnection, update: str, change: str, most: int) -> bool:
+async def _is_below(db: AsyncConnection, update: str, change: str, most: int) -> bool:
     async with db.cursor(row_factory=scalar_row) as cursor:
         await cursor.execute(QUERIES[update], (change,))
         times = await cursor.fetchone()

@@ -15,10 +15,12 @@ from typing import Any
 
 import procrastinate
 import psycopg
+from procrastinate import App
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 from procrastinate.retry import BaseRetryStrategy, RetryDecision
+from psycopg import AsyncConnection
 from psycopg_pool import PoolTimeout
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_fixed
 
@@ -179,9 +181,7 @@ class OwnedJobs(JobManager):
         return bool(rows)
 
 
-def make_queue(
-    address: str | Callable[[], str], *, connections: int = 8
-) -> tuple[procrastinate.App, OwnedJobs]:
+def make_queue(address: str | Callable[[], str], *, connections: int = 8) -> tuple[App, OwnedJobs]:
     """The queue at an address of PostgreSQL; not opened yet.
 
     LISTEN needs a direct connection: not one through a pooler in transaction mode.
@@ -196,7 +196,7 @@ def make_queue(
         timeout=60,
         kwargs={"keepalives_idle": 10, "keepalives_interval": 5, "tcp_user_timeout": 20_000},
     )
-    app = procrastinate.App(connector=connector)
+    app = App(connector=connector)
     app.job_manager = jobs = OwnedJobs(connector)
     return app, jobs
 
@@ -217,12 +217,12 @@ def describe_job(job: Job) -> str:
     return f"the {job.task_name} of {job.task_kwargs['change']}"
 
 
-async def owns_job(db: psycopg.AsyncConnection, job: Job) -> bool:
+async def owns_job(db: AsyncConnection, job: Job) -> bool:
     """Whether a job is still the attempt that was read; nobody changes it in this transaction."""
     return await (await db.execute(QUERIES["is_own_job"], _owner(job))).fetchone() is not None
 
 
-async def end_stalled_job(db: psycopg.AsyncConnection, job: Job, *, again: bool) -> None:
+async def end_stalled_job(db: AsyncConnection, job: Job, *, again: bool) -> None:
     """Retry an owned job, or park it as failed, in the caller's transaction."""
     values = {**_owner(job), **dict.fromkeys(("at", "priority", "queue", "lock")), "delete": False}
     try:

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import httpx2
-import procrastinate
 from msgspec import Meta
+from procrastinate import App
 from psycopg import sql
 from psycopg.rows import class_row
 
@@ -75,9 +75,7 @@ class _MergeRequest(EventMergeRequest, frozen=True, kw_only=True):
     created_at: Time | None = None
 
 
-async def sweep_forever(
-    settings: ServiceSettings, queue: procrastinate.App, connect: Connect
-) -> None:
+async def sweep_forever(settings: ServiceSettings, queue: App, connect: Connect) -> None:
     """Look for missed pushes now and every ten minutes, or less often with many repositories."""
     tokens = ForgeTokens()
     while True:
@@ -95,7 +93,7 @@ async def sweep_forever(
 
 
 async def find_missed_pushes(
-    settings: ServiceSettings, queue: procrastinate.App, connect: Connect, tokens: ForgeTokens
+    settings: ServiceSettings, queue: App, connect: Connect, tokens: ForgeTokens
 ) -> tuple[int, int]:
     """Enqueue open requests whose newest push is unknown; returns their number, and of API calls.
 
@@ -134,12 +132,7 @@ async def find_missed_pushes(
 
 
 async def _record(
-    settings: ServiceSettings,
-    queue: procrastinate.App,
-    connect: Connect,
-    push: Push,
-    *,
-    is_old: bool,
+    settings: ServiceSettings, queue: App, connect: Connect, push: Push, *, is_old: bool
 ) -> bool:
     """Record the newest push of an open request; whether it was missed and is to be reviewed."""
     async with connect() as db, db.transaction():

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import procrastinate
-import psycopg
 from msgspec import Struct
+from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
 from orchestrator.errors import InputError
@@ -62,9 +62,7 @@ class QueueListing(Struct, frozen=True):
     oldest: QueuedJob | None
 
 
-async def list_jobs(
-    db: psycopg.AsyncConnection, *, ended: bool = False, limit: int = 50
-) -> QueueListing:
+async def list_jobs(db: AsyncConnection, *, ended: bool = False, limit: int = 50) -> QueueListing:
     """The newest jobs that wait, run or are parked; with ``ended``, all."""
     async with db.cursor(row_factory=class_row(QueuedJob)) as cursor:
         await cursor.execute(_NEWEST, {"ended": ended, "limit": limit})
@@ -77,13 +75,13 @@ async def list_jobs(
     return QueueListing(jobs, int(counts[0]), int(counts[1]), oldest)
 
 
-async def is_draining(db: psycopg.AsyncConnection) -> bool:
+async def is_draining(db: AsyncConnection) -> bool:
     """Whether workers take no new jobs."""
     row = await (await db.execute("SELECT is_draining FROM service_state")).fetchone()
     return row is not None and bool(row[0])
 
 
-async def set_draining(db: psycopg.AsyncConnection, draining: bool) -> int:
+async def set_draining(db: AsyncConnection, draining: bool) -> int:
     """Stop workers from taking new jobs, or let them; returns the number of running jobs."""
     await db.execute("UPDATE service_state SET is_draining = %s", (draining,))
     query = "SELECT count(*) FROM procrastinate_jobs WHERE status = 'doing'"
@@ -93,7 +91,7 @@ async def set_draining(db: psycopg.AsyncConnection, draining: bool) -> int:
 
 
 async def retry_change(
-    db: psycopg.AsyncConnection, queue: procrastinate.App, change: str, how: Enqueuing
+    db: AsyncConnection, queue: procrastinate.App, change: str, how: Enqueuing
 ) -> bool:
     """Resume the review of a change; False if a review waits already."""
     row = await _known(db, change)
@@ -102,7 +100,7 @@ async def retry_change(
     return await changes.enqueue_review(db, queue, row, how)
 
 
-async def stop_change(db: psycopg.AsyncConnection, change: str, *, park: bool) -> Sequence[int]:
+async def stop_change(db: AsyncConnection, change: str, *, park: bool) -> Sequence[int]:
     """Cancel the running and waiting reviews of a change; returns their ids.
 
     Args:
@@ -114,7 +112,7 @@ async def stop_change(db: psycopg.AsyncConnection, change: str, *, park: bool) -
     return await changes.cancel_all_jobs(db, change)
 
 
-async def remove_old_rows(db: psycopg.AsyncConnection) -> int:
+async def remove_old_rows(db: AsyncConnection) -> int:
     """Remove jobs that ended long ago; returns their number."""
     await db.execute(QUERIES["remove_changes"], (KEPT_CHANGE_DAYS,))
     await db.execute(QUERIES["remove_repositories"], (KNOWN_DAYS,))
@@ -123,7 +121,7 @@ async def remove_old_rows(db: psycopg.AsyncConnection) -> int:
     return (await db.execute(QUERIES["remove_jobs"], (KEPT_DAYS,))).rowcount
 
 
-async def _known(db: psycopg.AsyncConnection, change: str) -> StoredChange:
+async def _known(db: AsyncConnection, change: str) -> StoredChange:
     row = await changes.load_change(db, change)
     if row is None:
         raise InputError(

@@ -7,7 +7,7 @@ import time
 from contextlib import closing
 from hashlib import sha256
 
-import psycopg
+from psycopg import AsyncConnection
 
 from orchestrator.app.tracing.export import Collector, traces_url
 from orchestrator.app.tracing.spans import TraceSpan
@@ -33,9 +33,7 @@ def check_exporter(address: str) -> None:
     Collector(traces_url(address, {})).close()
 
 
-async def make_spans(
-    db: psycopg.AsyncConnection, row: StoredChange, post_began: float
-) -> list[TraceSpan]:
+async def make_spans(db: AsyncConnection, row: StoredChange, post_began: float) -> list[TraceSpan]:
     """The spans of a push that has been posted: waiting, review and post, within one.
 
     Args:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import procrastinate
-import psycopg
 from msgspec import Struct
+from procrastinate import App
 from procrastinate.exceptions import JobAborted
 from procrastinate.job_context import AbortReason, JobContext
 from procrastinate.jobs import Job
+from psycopg import AsyncConnection
 
 from orchestrator.app.runs.state_directory import STORE, new_run_id
 from orchestrator.app.tracing.export import LIVE
@@ -75,9 +75,7 @@ _POST_ENDED = {0: "posted", MOVED: "moved"}
 class Worker:
     """The jobs that a worker can run, over an open queue."""
 
-    def __init__(
-        self, settings: ServiceSettings, queue: procrastinate.App, jobs: OwnedJobs
-    ) -> None:
+    def __init__(self, settings: ServiceSettings, queue: App, jobs: OwnedJobs) -> None:
         self._settings, self._queue, self._jobs = settings, queue, jobs
         self._cache = RepositoryCache(Path(settings.worker.cache))
         self._tokens, self._tenants = ForgeTokens(), Tenants(settings)
@@ -108,7 +106,7 @@ class Worker:
             await asyncio.shield(self._settle_cost(row))
         await self._settle(row, ended, time.monotonic() - began)
 
-    async def _require_turn(self, db: psycopg.AsyncConnection, job: Job, row: StoredChange) -> None:
+    async def _require_turn(self, db: AsyncConnection, job: Job, row: StoredChange) -> None:
         """Make a review wait if its installation or repository reached its hourly limit."""
         limits = self._settings.limits
         most = (limits.installation_hourly, limits.repository_hourly)
@@ -230,7 +228,7 @@ class Worker:
             else PermanentFailure(why)
         )
 
-    async def _give_up(self, db: psycopg.AsyncConnection, row: StoredChange, why: str) -> None:
+    async def _give_up(self, db: AsyncConnection, row: StoredChange, why: str) -> None:
         """Record why there is no verdict for the head, and enqueue a post of its check."""
         LOG.error("%s is parked: %s", row.change, why)
         await metrics.count(db, metrics.PARKED)
@@ -340,7 +338,7 @@ class Worker:
         else:
             LOG.error("%s is parked: its workers died too often", describe_job(job))
 
-    async def _count_death(self, db: psycopg.AsyncConnection, job: Job) -> bool:
+    async def _count_death(self, db: AsyncConnection, job: Job) -> bool:
         """Count that a worker died with a job; False if too often.
 
         Only the death of a review counts for its verdict. A post is tried as often as if the forge

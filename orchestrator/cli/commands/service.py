@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import EXIT_OK, InputError
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     Database = psycopg.AsyncConnection
     Queue = procrastinate.App
-    Work = Callable[[argparse.Namespace, Database, Queue, ServiceSettings], Awaitable[str]]
+    Work = Callable[[Namespace, Database, Queue, ServiceSettings], Awaitable[str]]
 
 
-def _open_service(args: argparse.Namespace, *, log: bool = True) -> ServiceSettings:
+def _open_service(args: Namespace, *, log: bool = True) -> ServiceSettings:
     """The service's settings, once its database is prepared, and its log goes to stderr."""
     from importlib.util import find_spec
 
@@ -43,7 +43,7 @@ def _open_service(args: argparse.Namespace, *, log: bool = True) -> ServiceSetti
     return settings
 
 
-def run_work(args: argparse.Namespace) -> int:
+def run_work(args: Namespace) -> int:
     """Work until asked to end."""
     import asyncio
     from logging import getLogger
@@ -59,7 +59,7 @@ def run_work(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def run_serve(args: argparse.Namespace) -> int:
+def run_serve(args: Namespace) -> int:
     """Serve until asked to end."""
     settings = _open_service(args)
     from logging import getLogger
@@ -76,13 +76,13 @@ def run_serve(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def run_queue(args: argparse.Namespace) -> int:
+def run_queue(args: Namespace) -> int:
     """Run the chosen subcommand and print what it did."""
     emit(_with_queue(args, _WORK[args.part]), sys.stdout)
     return EXIT_OK
 
 
-def _with_queue(args: argparse.Namespace, work: Work) -> str:
+def _with_queue(args: Namespace, work: Work) -> str:
     import asyncio
 
     settings = _open_service(args, log=False)
@@ -98,7 +98,7 @@ def _with_queue(args: argparse.Namespace, work: Work) -> str:
     return asyncio.run(open_queue())
 
 
-async def _list(args: argparse.Namespace, db: Database, *_: object) -> str:
+async def _list(args: Namespace, db: Database, *_: object) -> str:
     import msgspec
 
     from orchestrator.service.queue_state import is_draining, list_jobs
@@ -130,16 +130,14 @@ def _line(job: QueuedJob) -> str:
     return f"{escape_unprintable(line)}{escape_unprintable(why.strip()) and why}"
 
 
-async def _retry(
-    args: argparse.Namespace, db: Database, queue: Queue, settings: ServiceSettings
-) -> str:
+async def _retry(args: Namespace, db: Database, queue: Queue, settings: ServiceSettings) -> str:
     from orchestrator.service.queue_state import retry_change
 
     new = await retry_change(db, queue, args.change, settings.enqueuing)
     return f"{args.change} {'will be reviewed again' if new else 'is waiting already'}\n"
 
 
-async def _stop(args: argparse.Namespace, db: Database, *_: object) -> str:
+async def _stop(args: Namespace, db: Database, *_: object) -> str:
     from orchestrator.service.queue_state import stop_change
 
     ended = await stop_change(db, args.change, park=args.part == "park")
@@ -147,7 +145,7 @@ async def _stop(args: argparse.Namespace, db: Database, *_: object) -> str:
     return f"{len(ended)} jobs of {args.change} are asked to end{parked}\n"
 
 
-async def _drain(args: argparse.Namespace, db: Database, *_: object) -> str:
+async def _drain(args: Namespace, db: Database, *_: object) -> str:
     from orchestrator.service.queue_state import set_draining
 
     running = await set_draining(db, args.part == "drain")
@@ -156,7 +154,7 @@ async def _drain(args: argparse.Namespace, db: Database, *_: object) -> str:
     return f"workers take nothing new; {running} jobs run\n"
 
 
-async def _clean(_: argparse.Namespace, db: Database, *__: object) -> str:
+async def _clean(_: Namespace, db: Database, *__: object) -> str:
     from orchestrator.service.queue_state import remove_old_rows
 
     return f"{await remove_old_rows(db)} jobs removed\n"

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy.random import Generator
 
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.fitting.rule_fitting import FitPlan, Sample, fit_rules
@@ -81,11 +82,7 @@ class RaterStatistics(Struct, frozen=True):
 
 
 def check_generalization(
-    data: TrainingData,
-    plan: FitPlan,
-    threshold: float,
-    held_out_accept: Bools,
-    rng: np.random.Generator,
+    data: TrainingData, plan: FitPlan, threshold: float, held_out_accept: Bools, rng: Generator
 ) -> tuple[GeneralizationCheck, ...]:
     """Check the gain on each rater's labels, on the later items, and on each site.
 
@@ -110,7 +107,7 @@ class _Parts(Struct, frozen=True):
     sample: Sample
     plan: FitPlan
     before: Bools
-    rng: np.random.Generator
+    rng: Generator
 
     def fit(self, train: Bools) -> Bools:
         """(r, n) decisions of rules, each fitted on some of the rows, (r, n)."""

@@ -11,11 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
+from numpy.random import Generator
 
 from orchestrator.tuning import rubric_decisions
 from orchestrator.tuning.fitting import calibration, ordinal_regression, weight_tree
-from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Design, Floats, Ints
 from orchestrator.tuning.fitting.weight_tree import WeightTree
+from orchestrator.tuning.rubric_decisions import Objective
 
 MIN_ITEMS, MIN_MINORITY = 60, 20
 """Items, and items in the minority class, below which only the threshold is fitted."""
@@ -134,7 +136,7 @@ class FitPlan(Struct, frozen=True):
         free_signs: a weight may change its sign, so that a criterion becomes a penalty.
     """
 
-    objective: rubric_decisions.Objective = field(default_factory=rubric_decisions.Objective)
+    objective: Objective = field(default_factory=Objective)
     fit_weights: bool = True
     use_isotonic: bool = False
     penalties: tuple[float, ...] = ordinal_regression.PENALTIES
@@ -142,7 +144,7 @@ class FitPlan(Struct, frozen=True):
     free_signs: bool = False
 
 
-def plan_fit(sample: Sample, objective: rubric_decisions.Objective) -> FitPlan:
+def plan_fit(sample: Sample, objective: Objective) -> FitPlan:
     """The settings that the number of labels allows."""
     enough = sample.items >= MIN_ITEMS and sample.minority_items >= MIN_MINORITY
     return FitPlan(
@@ -170,7 +172,7 @@ class FittedRules(Struct, frozen=True):
         return t >= self.thresholds[:, None]
 
 
-def assign_group_folds(group: Ints, folds: int, rng: np.random.Generator) -> Ints:
+def assign_group_folds(group: Ints, folds: int, rng: Generator) -> Ints:
     """Assign whole groups to folds at random, evenly by number of groups.
 
     Returns:
@@ -182,9 +184,7 @@ def assign_group_folds(group: Ints, folds: int, rng: np.random.Generator) -> Int
     return fold_of[at]
 
 
-def fit_rules(
-    sample: Sample, plan: FitPlan, weights: Floats, rng: np.random.Generator
-) -> FittedRules:
+def fit_rules(sample: Sample, plan: FitPlan, weights: Floats, rng: Generator) -> FittedRules:
     """Run the fitting procedure on every weighting of the sample.
 
     Args:
@@ -208,11 +208,7 @@ def fit_rules(
 
 
 def _fit_chunk(
-    sample: Sample,
-    plan: FitPlan,
-    d: ordinal_regression.Design,
-    weights: Floats,
-    rng: np.random.Generator,
+    sample: Sample, plan: FitPlan, d: Design, weights: Floats, rng: Generator
 ) -> tuple[Floats, Floats, Floats]:
     """Weights, thresholds and penalties of some replicates."""
     r = weights.shape[0]
@@ -241,11 +237,7 @@ def _fit_chunk(
 
 
 def fit_thresholds(
-    sample: Sample,
-    t: Floats,
-    weights: Floats,
-    objective: rubric_decisions.Objective,
-    y: Bools | None = None,
+    sample: Sample, t: Floats, weights: Floats, objective: Objective, y: Bools | None = None
 ) -> Floats:
     """(r,) thresholds of (r, n) totals under (r, n) weights.
 
@@ -262,11 +254,7 @@ def fit_thresholds(
 
 
 def weigh_penalties(
-    sample: Sample,
-    plan: FitPlan,
-    d: ordinal_regression.Design,
-    weights: Floats,
-    rng: np.random.Generator,
+    sample: Sample, plan: FitPlan, d: Design, weights: Floats, rng: Generator
 ) -> Floats:
     """Weigh each replicate's penalties by their likelihood in a grouped cross-validation.
 

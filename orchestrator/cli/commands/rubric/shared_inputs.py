@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -76,7 +76,7 @@ def find_rubric(text: str) -> Path:
     return shipped[text]
 
 
-def load_inputs(args: argparse.Namespace) -> TuningInputs:
+def load_inputs(args: Namespace) -> TuningInputs:
     """Read the rubric, the items and their labels."""
     from orchestrator.tuning.training_data import build_training_data
 
@@ -87,7 +87,7 @@ def load_inputs(args: argparse.Namespace) -> TuningInputs:
     return TuningInputs(rubric, items, labels, build_training_data(rubric, items, labels, scale))
 
 
-def read_label_scale(args: argparse.Namespace, labels: list[Label]) -> Scale:
+def read_label_scale(args: Namespace, labels: list[Label]) -> Scale:
     """The scale of the labels.
 
     Raises:
@@ -100,7 +100,7 @@ def read_label_scale(args: argparse.Namespace, labels: list[Label]) -> Scale:
     return scale
 
 
-def select_labels(args: argparse.Namespace, items: list[Item]) -> list[Label]:
+def select_labels(args: Namespace, items: list[Item]) -> list[Label]:
     """The labels of these items: of the label files, or else of the items' own rows.
 
     Raises:
@@ -126,7 +126,7 @@ def select_labels(args: argparse.Namespace, items: list[Item]) -> list[Label]:
     return labels
 
 
-def check_outputs(args: argparse.Namespace) -> None:
+def check_outputs(args: Namespace) -> None:
     """Check the files that a subcommand will write, before it works or a model costs money.
 
     Raises:
@@ -184,12 +184,7 @@ def print_lines(lines: Iterable[str], stream: TextIO) -> None:
 
 
 def show(
-    args: argparse.Namespace,
-    macro: str,
-    found: Any,
-    out: TextIO,
-    *more: Any,
-    wrote: Path | None = None,
+    args: Namespace, macro: str, found: Any, out: TextIO, *more: Any, wrote: Path | None = None
 ) -> bool:
     """Print a result, unless its JSON takes the place of it, and write the JSON.
 

@@ -1,9 +1,9 @@
 """The ``rubric`` subcommands that use labels: eval, tune, gate, disagree and others."""
 
-import argparse
 import json
 import os
 import sys
+from argparse import Namespace
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
@@ -56,7 +56,7 @@ from orchestrator.tuning.training_data import TrainingData
 from orchestrator.tuning.tune import SEED, add_provenance, tune_rubric
 
 
-def evaluate(args: argparse.Namespace, out: TextIO) -> int:
+def evaluate(args: Namespace, out: TextIO) -> int:
     """Print the agreement of a rubric with people."""
     read = load_inputs(args)
     found = evaluate_rubric(read.rubric, read.data, read.items, args.trees)
@@ -72,7 +72,7 @@ def evaluate(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def _compare_with_labels(
-    read: TuningInputs, args: argparse.Namespace
+    read: TuningInputs, args: Namespace
 ) -> tuple[DisagreementReport, Drift | None]:
     """Disagreements with people, and drift by month where the labels are of several."""
     found = find_disagreements(read.rubric, read.data, read.labels, args.accept_at)
@@ -82,7 +82,7 @@ def _compare_with_labels(
     return found, measure_drift(read.rubric, read.items, read.labels, read.data.scale)
 
 
-def _read_objective(args: argparse.Namespace) -> Objective:
+def _read_objective(args: Namespace) -> Objective:
     merge, block = args.cost_false_merge, args.cost_false_block
     if merge is None and block is None:
         return Objective()
@@ -91,7 +91,7 @@ def _read_objective(args: argparse.Namespace) -> Objective:
     return Objective(merge, block)
 
 
-def tune(args: argparse.Namespace, out: TextIO) -> int:
+def tune(args: Namespace, out: TextIO) -> int:
     """Tune a rubric; write it only when the gain is proven."""
     read = load_inputs(args)
     path = new_rubric_path(args, read.rubric.version + 1)
@@ -120,7 +120,7 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     return EXIT_OK if found.proven else EXIT_GATED
 
 
-def new_rubric_path(args: argparse.Namespace, version: int) -> Path:
+def new_rubric_path(args: Namespace, version: int) -> Path:
     """``--out``, or ``NAME-vN.yaml`` next to the old rubric, instead of its version's number.
 
     Raises:
@@ -137,7 +137,7 @@ def new_rubric_path(args: argparse.Namespace, version: int) -> Path:
     return path
 
 
-def gate(args: argparse.Namespace, out: TextIO) -> int:
+def gate(args: Namespace, out: TextIO) -> int:
     """Write a baseline, or check against one.
 
     Returns:
@@ -162,23 +162,21 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
     return {"passed": EXIT_OK, "failed": EXIT_GATED, "unknown": EXIT_INCOMPLETE}[found.outcome]
 
 
-def disagree(args: argparse.Namespace, out: TextIO) -> int:
+def disagree(args: Namespace, out: TextIO) -> int:
     """Print the disagreements of a rubric with people."""
     read = load_inputs(args)
     found = find_disagreements(read.rubric, read.data, read.labels, args.accept_at)
     return _finish(args, "disagreements", found, out, args.all)
 
 
-def lint(args: argparse.Namespace, out: TextIO) -> int:
+def lint(args: Namespace, out: TextIO) -> int:
     """Print what to fix in a rubric; exit code 1 when there is something."""
     found = lint_rubric(*_load_some(args), args.accept_at)
     show(args, "lint", found, out, None if args.all else 3)
     return EXIT_GATED if found.findings else EXIT_OK
 
 
-def _load_some(
-    args: argparse.Namespace,
-) -> tuple[Rubric, list[Item], list[Label], TrainingData | None]:
+def _load_some(args: Namespace) -> tuple[Rubric, list[Item], list[Label], TrainingData | None]:
     """The rubric, and items, labels and training data where they were given."""
     rubric = load_rubric(args.rubric)
     if not args.items:
@@ -192,7 +190,7 @@ def _load_some(
     return rubric, read.items, read.labels, read.data
 
 
-def jury(args: argparse.Namespace, out: TextIO) -> int:
+def jury(args: Namespace, out: TextIO) -> int:
     """Print what several judges amount to; exit code 0: a cascade is proven to pay, 1: none is."""
     rubric = load_rubric(args.rubric)
     items = [
@@ -210,14 +208,14 @@ def jury(args: argparse.Namespace, out: TextIO) -> int:
     return EXIT_OK if any(one.proven for one in found.cascades) else EXIT_GATED
 
 
-def rate(args: argparse.Namespace, out: TextIO) -> int:
+def rate(args: Namespace, out: TextIO) -> int:
     """Print the accept rate of all items, corrected for the judge's errors."""
     read = load_inputs(args)
     found = estimate_rate(read.rubric, read.items, read.labels, read.data.scale, args.assume_random)
     return _finish(args, "rate", found, out)
 
 
-def drift(args: argparse.Namespace, out: TextIO) -> int:
+def drift(args: Namespace, out: TextIO) -> int:
     """Print what has changed over time, or freeze anchors."""
     if args.freeze and args.anchors is None:
         raise InputError("--freeze requires --anchors FILE, the file to write")
@@ -232,7 +230,7 @@ def drift(args: argparse.Namespace, out: TextIO) -> int:
     return _finish(args, "drift", found, out)
 
 
-def _freeze(args: argparse.Namespace, read: TuningInputs, out: TextIO) -> int:
+def _freeze(args: Namespace, read: TuningInputs, out: TextIO) -> int:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     frozen = anchors.freeze_anchors(read.rubric, read.data, now)
     write_text(args.anchors, as_json(to_builtins(frozen)))
@@ -247,7 +245,7 @@ def _freeze(args: argparse.Namespace, read: TuningInputs, out: TextIO) -> int:
 
 
 def _finish(
-    args: argparse.Namespace,
+    args: Namespace,
     macro: str,
     found: CorrectedRate | DisagreementReport | Drift,
     out: TextIO,
@@ -260,7 +258,7 @@ def _finish(
     return TRUST_CODES[found.is_trusted]
 
 
-def feedback(args: argparse.Namespace, out: TextIO) -> int:
+def feedback(args: Namespace, out: TextIO) -> int:
     """Print what people did with findings, and the rate corrected by experts."""
     from orchestrator.app.memory.comment_feedback import collect_feedback
     from orchestrator.app.memory.past_reviews import load_reviews
@@ -280,7 +278,7 @@ def feedback(args: argparse.Namespace, out: TextIO) -> int:
     return EXIT_OK if args.out and not args.labels else TRUST_CODES[found.is_trusted]
 
 
-def _read_answers(args: argparse.Namespace) -> list[tuple[str, Signal]]:
+def _read_answers(args: Namespace) -> list[tuple[str, Signal]]:
     """What people answered to our comments in a pull request, by the finding's identity."""
     from orchestrator.posting.forge import PostingTarget
 
