@@ -26,6 +26,9 @@ MAX_FILES = 30
 SEARCHED_FILES = 5_000
 """Files of head; in a larger tree agents search for themselves."""
 
+Neighbors = Mapping[str, Sequence[str]]
+"""Path → the files that it imports or that import it."""
+
 USED = "Removed or redefined names, and where files that the change does not touch use them:"
 
 _TABLE = read_table(__file__, "defining.yaml")
@@ -149,17 +152,13 @@ _TYPE = re.compile(r"\b(?:class|interface|struct|trait|enum|type)\b")
 
 
 def find_seams(
-    shares: Sequence[AgentShare],
-    diffs: FileDiffs,
-    texts: Mapping[str, str],
-    neighbors: Mapping[str, Sequence[str]],
+    shares: Sequence[AgentShare], diffs: FileDiffs, texts: Mapping[str, str], neighbors: Neighbors
 ) -> dict[str, list[str]]:
     """Agent → lines about definitions and uses that are in different shares of its role.
 
     Args:
         texts: path → text in head.
-        neighbors: path → the files that it imports or that import it; a telling name also counts
-            where no import is seen.
+        neighbors: a telling name also counts where no import is seen.
     """
     lines = {path: text.splitlines() for path, text in texts.items()}
     altered = [(path, *one) for path in diffs for one in _altered(diffs[path], lines.get(path, []))]

@@ -23,7 +23,7 @@ from orchestrator.code_review.agents.effort_tiers import (
     limit_beside,
     shrink,
 )
-from orchestrator.code_review.agents.names_across_files import SEAMS, find_seams
+from orchestrator.code_review.agents.names_across_files import SEAMS, Neighbors, find_seams
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import FileDiffs, NumberedFileDiff
 from orchestrator.code_review.change.types import Change
@@ -233,9 +233,7 @@ def _member_name(state: ReviewState, role: str, number: int, parts: int) -> str:
     return name if name not in state.given.catalog.agents else f"{role}-shard-{number}"
 
 
-async def find_neighbors_of(
-    state: ReviewState, paths: Iterable[str]
-) -> Mapping[str, Sequence[str]]:
+async def find_neighbors_of(state: ReviewState, paths: Iterable[str]) -> Neighbors:
     """Path → the files among these that it imports or that import it."""
     return find_neighbors(await _texts_of(state, paths))
 
@@ -385,9 +383,7 @@ def _relative_targets(path: str, text: str, known: Mapping[str, str]) -> Iterato
             yield found
 
 
-def split(
-    sizes: Mapping[str, int], neighbors: Mapping[str, Sequence[str]], room: int
-) -> list[list[str]]:
+def split(sizes: Mapping[str, int], neighbors: Neighbors, room: int) -> list[list[str]]:
     """Shards of files, neighbors together, each within the limit unless one file exceeds it.
 
     They are as few as the limit allows, and as even as so few can be. Each further agent reads the
@@ -425,9 +421,7 @@ def _fill(
     return shards
 
 
-def _components(
-    paths: Iterable[str], neighbors: Mapping[str, Sequence[str]]
-) -> Iterator[list[str]]:
+def _components(paths: Iterable[str], neighbors: Neighbors) -> Iterator[list[str]]:
     """The connected components, by their first path, each a walk along imports."""
     left = dict.fromkeys(sorted(paths))
     while left:

@@ -40,6 +40,7 @@ PATTERNS_BATCH = 50  # the longest of all checks; small shares let no worker be 
 """Files per call: a file that breaks its parser costs no more than its batch."""
 
 T = TypeVar("T")
+Replies = tuple[list[T], dict[str, str]]
 
 
 async def call_check(
@@ -77,7 +78,7 @@ async def call_check_in_batches(
     reply_type: type[T],
     *,
     size: int = BATCH,
-) -> tuple[list[T], dict[str, str]]:
+) -> Replies[T]:
     """Run a check over files, many in one call; a batch that fails is split to find the culprit.
 
     It is split into single files at once, so that a file that breaks the check costs its time
@@ -204,7 +205,7 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
 
     async def _ask(
         self, side: Side, job: Mapping[str, Any], paths: Sequence[str]
-    ) -> tuple[list[CheckReply], dict[str, str]]:
+    ) -> Replies[CheckReply]:
         """As ``call_check_in_batches``."""
         size = WHOLE_TREE_BATCH if self.needs == "tree" else BATCH
         seconds = time_limit(SECONDS, min(size, len(paths)))
@@ -256,7 +257,7 @@ class PatternsCheck(SideCheck):
 
     async def _ask(
         self, side: Side, job: Mapping[str, Any], paths: Sequence[str]
-    ) -> tuple[list[CheckReply], dict[str, str]]:
+    ) -> Replies[CheckReply]:
         """As ``call_check_in_batches``, from replies to the other checks where they have them."""
         asked, known = self._workspace.pattern_passes.of[side.name]
         missing = [path for path in paths if path not in asked]

@@ -44,6 +44,7 @@ from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import InputError
 
 Lines = tuple[tuple[int, ...], tuple[int, ...]]  # added, removed
+Described = tuple[list[ChangedFile], dict[str, ContentInfo]]  # with what their blobs are like
 
 # Above this many candidates on a side git tells renames by equal content only, and does not fail.
 RENAME_LIMIT = "-l400"
@@ -81,9 +82,7 @@ async def changed_files(
     return tuple(_with_line_numbers(file, looks, pairs) for file in files)
 
 
-async def _read_both_diffs(
-    objects: Objects, base_tree: str, head_tree: str
-) -> tuple[list[ChangedFile], dict[str, ContentInfo]]:
+async def _read_both_diffs(objects: Objects, base_tree: str, head_tree: str) -> Described:
     output = await objects.git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "-M", RENAME_LIMIT, *PLAIN_DIFF,
         base_tree, head_tree,
@@ -132,9 +131,7 @@ def _parse_raw_diff(output: bytes) -> Iterator[ChangedFile]:
         )
 
 
-async def describe(
-    objects: Objects, base_tree: str, files: Sequence[ChangedFile]
-) -> tuple[list[ChangedFile], dict[str, ContentInfo]]:
+async def describe(objects: Objects, base_tree: str, files: Sequence[ChangedFile]) -> Described:
     """Kind, size and skip of every file, and what their blobs are like.
 
     Raises:
