@@ -361,8 +361,7 @@ def classify(
         media = PurePosixPath(file.path).suffix.lower() in _MEDIA
         return replace(file, kind="media" if media else "binary", skip=_WHYS["lfs"], gap=gap)
     if bomb := new.bomb or (old and old.bomb):
-        known = old is not None and old.bomb and new.bomb
-        return replace(file, skip=bomb, gap=not (is_settled(file) or known))
+        return replace(file, skip=bomb, gap=not is_settled(file))
     by_policy = _by_policy(file, old, new, policy)
     if by_policy == _WHYS["newly_minified"] and file.new_blob:
         return replace(file, skip=by_policy, gap=True)

@@ -68,16 +68,6 @@ def test_a_bomb_is_a_named_gap_and_never_merged_as_complete(tmp_path: Path) -> N
     assert (verdict.verdict, verdict.status) == ("needs_changes", "incomplete")
 
 
-def test_what_base_has_in_such_a_form_too_is_a_note(tmp_path: Path) -> None:
-    text = CONTINUED["a.mk"]
-    head = {"a.mk": f"{text}e:\n", "b.mk": text, "ordinary.py": "X = 1\n"}
-    verdict = run_review(
-        options(change(tmp_path, {"a.mk": text, "b.mk": "a:\n"}, head).path), ignore_event
-    )
-    assert [skip.path for skip in verdict.skipped if skip.gap] == ["b.mk"]
-    assert {skip.path for skip in verdict.skipped} == {"a.mk", "b.mk"}
-
-
 @pytest.mark.parametrize("text", ORDINARY.values(), ids=ORDINARY)
 def test_ordinary_texts_with_many_brackets_are_read(text: str) -> None:
     assert inspect_content(text.encode()).bomb == ""
