@@ -13,6 +13,7 @@ from diffchecks.python.source_encoding import HiddenTextError, decode_python
 _PATTERNS = read_patterns("invisible")
 _UNREADABLE = 500  # characters; nobody reads what such a line of a minified file displays
 _NEAR, _MANY = 40, 50  # characters around one, and how many of them a finding compares
+_PROSE = 4  # words of another script in a line of a test, above which they are a text
 _DECODED_FIRST = frozenset({".java", ".groovy", ".gradle", ".scala"})
 _LOOKALIKE = ("CYRILLIC", "GREEK", "ARMENIAN")
 
@@ -74,11 +75,13 @@ def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFindin
         word = next(part for part in re.split("[ \t]+", line) if found[0] in part)
         yield RawFinding("invisible", path, number, f"{_shown(found)} is invisible", key=word)
     if code:
-        for word in _PATTERNS["word"].findall(_PATTERNS["escape"].sub(" ", line)):
-            if not word.isascii() and (other := _mixed(word)):
-                what = f"{word!r} mixes Latin with {other.title()} look-alike letters"
-                yield RawFinding("mixed-script", path, number, what, confidence=0.8)
-                return
+        words = _PATTERNS["word"].findall(_PATTERNS["escape"].sub(" ", line))
+        words = [word for word in words if not word.isascii()]
+        mixed = [(word, other) for word in words if (other := _mixed(word))]
+        prose = is_test(path) and len(words) - len(mixed) > _PROSE
+        for word, other in [] if prose else mixed[:1]:
+            what = f"{word!r} mixes Latin with {other.title()} look-alike letters"
+            yield RawFinding("mixed-script", path, number, what, confidence=0.8)
 
 
 def _mixed(word: str) -> str:

@@ -23,9 +23,13 @@ class Oxlint(Linter):
     """Oxlint without configuration from the change or comments that suppress findings."""
 
     def copy_name(self, number: int, path: str) -> str:
-        """A neutral name with the suffix of the language; ``.d.ts`` marks declarations."""
+        """A neutral name with the suffix of the language; ``.d.ts`` marks declarations.
+
+        What is named as a CommonJS module may be read as another one by what runs it.
+        """
         pure = PurePosixPath(path)
-        return f"f{number}{'.d' if pure.stem.endswith('.d') else ''}{pure.suffix}"
+        suffix = ".js" if pure.suffix == ".cjs" else pure.suffix
+        return f"f{number}{'.d' if pure.stem.endswith('.d') else ''}{suffix}"
 
     def prepare(self, path: str, data: bytes) -> bytes:
         """Remove suppression comments, and bytes that are not UTF-8, which would end the run."""

@@ -61,6 +61,9 @@ def test_an_old_character_in_a_long_line_that_changed_elsewhere_is_old(
     assert len(find_new(found(base), found(head), [])) == told
 
 
+PROSE = " ".join(["\u03bb\u03bf\u03c1\u03b5\u03bc"] * 5 + ["\u03b1cc\u03bf\u03bd"])
+
+
 @pytest.mark.parametrize(
     ("module", "code", "name", "bad", "good"),
     [
@@ -68,6 +71,14 @@ def test_an_old_character_in_a_long_line_that_changed_elsewhere_is_old(
         (invisible_characters, "tag-characters", "a.md", f"hi {TAGS}\n", "hi hello\n"),
         (invisible_characters, "invisible", "a.py", f"us{ZERO_WIDTH}er = 1\n", "user = 1\n"),
         (invisible_characters, "mixed-script", "a.py", "\u0430dmin = 1\n", "admin = 1\n"),
+        (invisible_characters, "mixed-script", "a.py", f"x = '{PROSE}'\n", "x = 'a'\n"),
+        (
+            invisible_characters,
+            "mixed-script",
+            "tests/test_a.py",
+            "x = '\u0430dmin'  # \u03b1\u03b2 \u03b3\n",
+            f"x = '{PROSE}'\n",
+        ),
         (
             invisible_characters,
             "model-instruction",

@@ -436,7 +436,7 @@ function f(a) {
 """
 FETCHES = """\
 export function f(method, url, body) {
-  fetch(url, { method: method, body });
+  fetch(url, { method, headers: { a: `b ${url}` }, body: body && g(body) });
   const g = () => url;
   const h = () => body;
   fetch(url, { method: "GET", body: body });
@@ -464,6 +464,7 @@ ENV USERNAME=shop \\
 WHOLE_ARRAYS = """#!/bin/bash
 if [[ "${a[@]}" == *-Xmx* ]]; then b; fi
 if [[ "${a[@]}" == -Xmx ]]; then b; fi
+if [[ ${a[@]+set} ]]; then b; fi
 """
 CLASSES = 'a=(1 2)\ngrep "^$name[[:space:]]*$" b\ngrep "$name[^,]" "$name[0-9]"\necho "$a[0]"\n'
 
@@ -476,6 +477,7 @@ CLASSES = 'a=(1 2)\ngrep "^$name[[:space:]]*$" b\ngrep "$name[^,]" "$name[0-9]"\
         (Hadolint, "DL3064", "Dockerfile", SETTINGS, [4, 5]),
         (ShellCheck, "SC2068", "a.sh", SPLIT, [3, 9]),
         (Oxlint, "no-unreachable", "a.ts", CASES, [10]),
+        (Oxlint, "no-unreachable", "a.test.cjs", f'import a from "a";\n{CASES}', [11]),
         (Oxlint, "unicorn/no-invalid-fetch-options", "a.js", FETCHES, [5]),
         (Hadolint, "DL3067", "Dockerfile", STAGES, [5]),
     ],
