@@ -355,14 +355,18 @@ class SourceTree:
             directory = directory.rpartition("/")[0]
 
     def exposed(self, path: str) -> dict[str, str]:
-        """Names of a private module that public packages re-export, as users write them."""
+        """Names of a module that public packages re-export, as users write them.
+
+        What a package uses itself it may import for itself, where the module is public anyway.
+        """
         found: dict[str, str] = {}
         directory = path.rpartition("/")[0]
         while directory in self.index.packages:
             init = f"{directory}/__init__.py"
             if is_public_module(init) and init in self.index.files:
+                kept = _loaded_names(self.source(init)) if is_public_module(path) else set[str]()
                 for name, (origin, own_name) in self._offered(init).items():
-                    if origin == path:
+                    if origin == path and name not in kept:
                         found.setdefault(own_name, f"{self.index.dotted(init)}.{name}")
             directory = directory.rpartition("/")[0]
         return found
@@ -468,6 +472,17 @@ def _members(node: ast.ClassDef) -> set[str]:
     """Names a class binds in its body or on ``self``."""
     defined = {child.name for child in walk(node) if isinstance(child, DefinitionNode)}
     return defined | find_stored_names(node)
+
+
+def _loaded_names(source: ParsedModule | None) -> set[str]:
+    """The names that code outside of imports reads; none where ``__all__`` says what is public."""
+    if source is None or _all_names(source.tree) is not None:
+        return set()
+    return {
+        node.id
+        for node in walk(source.tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
 
 
 def _all_names(tree: ast.Module) -> set[str] | None:

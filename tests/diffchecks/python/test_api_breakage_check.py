@@ -166,7 +166,9 @@ def test_of_a_program_only_what_is_declared_or_documented_is_api(compare: Compar
         {"setup.cfg": "[options.entry_points]\nconsole_scripts =\n", "pyproject.toml": ""},
         {"docs/api.md": "`pkg.mod.keep` is stable, and gone from pkg.model is another.\n"},
         {"docs/api.rst": ".. automodule:: pkg.mod_of_another\n"},
+        {"pyproject.toml": "[project]\nscripts.a = 'pkg.main:run'\n"},
         {"pkg/__init__.py": "from .mod import keep\n"},
+        {"pkg/__init__.py": "from .mod import gone\n\ngone()\n"},
         {"docs/line.txt": "pkg.mod " + "import " * 20_000},
     ]
     public: list[dict[str, str]] = [
@@ -177,6 +179,7 @@ def test_of_a_program_only_what_is_declared_or_documented_is_api(compare: Compar
         {"CHANGES.md": "pkg.mod.gone is new.\n"},
         {"docs/ref/mod.txt": ".. module:: pkg.mod\n\n.. function:: gone()\n"},
         {"pkg/__init__.py": "from .mod import gone\n"},
+        {"pkg/__init__.py": "from .mod import gone\n\n__all__ = ['gone']\ngone()\n"},
         {"pyproject.toml": "[tool.pdm.scripts]\ntest = 'pytest'\n"},
     ]
     start = time.process_time()
