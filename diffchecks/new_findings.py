@@ -220,7 +220,7 @@ def _without_edited(
 
 def _is_edited(old: RuledFinding, finding: RuledFinding) -> bool:
     (before, had), (rule, raw) = old, finding
-    script = raw.code.startswith("shell-")
+    script = raw.code.startswith(("shell-", "SC"))
     same = (before.id, had.code, had.path, had.message) == (
         rule.id,
         raw.code,

@@ -50,6 +50,12 @@ func f(db *store, u user, id int) {{
 }}
 """
 CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
+    "what a helper for markup encodes": (
+        {},
+        {"a.js": "function f(scope) {\n  $('#a').append('<b>' + htmlEncode(scope) + '</b>');\n}\n"},
+        {"a.js": "function f(scope) {\n  $('#a').append('<b>' + htmlDecode(scope) + '</b>');\n}\n"},
+        "security.html-built",
+    ),
     "an option beside one that base has already": (
         {"a.ex": CONNECT.format(":verify_none")},
         {"a.ex": CONNECT.format(":verify_none, depth: 3")},
@@ -355,3 +361,19 @@ def test_what_a_script_does_already_is_its_way(
         for texts in ([f"f || {was}"] * had, [f"f || {was}"] * had + [f"g || {comes}"])
     )
     assert len(find_new(base, head, [])) == told
+
+
+@pytest.mark.parametrize(
+    ("comes", "told"), [('"$b" != "flush"', 0), ('"$d" != "help"', 1), ("echo ${a[@]}", 1)]
+)
+def test_a_defect_of_a_condition_that_is_edited_is_not_new(comes: str, told: int) -> None:
+    rule = shipped_rules().find("shellcheck", "SC2068")
+    assert rule is not None
+    was, now = (
+        [
+            (rule, RawFinding("SC2068", "a.sh", n, "split", key=text, statement=text))
+            for n, text in enumerate(map("if[[-z$(echo ${{a[@]}}|grep$b)&&{}]]".format, parts))
+        ]
+        for parts in (['"$b" != "flush" && "$b" != "help"'], [comes, comes][: 1 + ("a" in comes)])
+    )
+    assert len(find_new(was, now, [])) == told

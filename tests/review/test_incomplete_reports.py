@@ -108,7 +108,7 @@ GAPS: dict[str, tuple[str, bytes | str | Path]] = {
     "compiled": ("tool", b"\x7fELF\0\0"),
     "hidden": ("page.html", b"<p>\0"),
     "utf-16": ("u.sql", "select 1\n".encode("utf-16")),
-    "large": ("big.sql", "select 1;\n" * 225_000),
+    "large": ("big.sql", "select 1;\n" * 275_000),
     "larger": ("larger.csv", "1,2\n" * 1_400_000),
     "archive": ("dist/a [1].zip", b"PK\3\4\0"),
     "link": ("out", Path("/etc/hostname")),
@@ -188,7 +188,7 @@ async def test_generated_code_alone_is_a_gap_unless_base_marks_it_or_it_only_dec
 
 
 async def test_each_kind_of_gap_has_its_own_remedy_in_one_next_step(tmp_path: Path) -> None:
-    wide, large = "select 1\n".encode("utf-16"), "select 1;\n" * 225_000
+    wide, large = "select 1\n".encode("utf-16"), "select 1;\n" * 275_000
     files: dict[str, str | bytes] = {
         "a.zip": b"PK\3\4\0",
         "big.sql": large,

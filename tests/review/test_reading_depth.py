@@ -178,7 +178,7 @@ async def test_a_program_that_is_emptied_is_a_gap_and_one_that_is_deleted_is_non
     assert list(gaps(verdict)) == ["pay.cob"]
 
 
-LONG = "f(1);\n" * 350_000
+LONG = "f(1);\n" * 430_000
 
 
 @pytest.mark.parametrize(
@@ -271,6 +271,25 @@ async def test_a_submodule_alone_never_merges(tmp_path: Path) -> None:
     verdict = await review(repo)
     assert verdict.status == "incomplete"
     assert read_line(verdict) == "Read     1 file: 1 not read (submodule)"
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "status"),
+    [
+        ("CLAUDE.md", "README.md", "complete"),
+        ("CLAUDE.md", "../a.md", "incomplete"),
+        ("run.sh", "a.md", "incomplete"),
+    ],
+)
+async def test_a_link_alone_is_read_as_what_its_name_says(
+    tmp_path: Path, link: str, target: str, status: str
+) -> None:
+    repo = Repo(tmp_path)
+    repo.commit({"README.md": "# A project\n"})
+    (tmp_path / link).symlink_to(target)
+    repo.git("add", link)
+    repo.git("commit", "-q", "-m", "change")
+    assert (await review(repo)).status == status
 
 
 async def test_an_executable_without_a_known_language_is_a_program(tmp_path: Path) -> None:

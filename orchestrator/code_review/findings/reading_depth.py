@@ -243,7 +243,7 @@ def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
     declares = file.path.endswith(DECLARATIONS) and (file.skip or "").startswith(GENERATED)
     if file.kind == "media" or file.only_moved or file.skip == MARKED or declares:
         return False
-    if file.kind != "text":
+    if file.kind not in {"text", "symlink"}:
         return True
     kind = _kind(file, languages) or ("prose" if is_illustrative(file.path) else "")
     # Data that does not parse is a finding, or did not parse in base either: it is no such data.

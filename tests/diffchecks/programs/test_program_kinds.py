@@ -461,6 +461,15 @@ ENV USERNAME=shop DB_PASSWORD=horse
 ENV USERNAME=shop \\
     API_KEY=horse
 """
+OTHERWISE = """#!/bin/sh
+if a; then b
+else case e in #(
+  e) c ;;
+esac; fi
+case f in
+  f) c ;;
+esac
+"""
 WHOLE_ARRAYS = """#!/bin/bash
 if [[ "${a[@]}" == *-Xmx* ]]; then b; fi
 if [[ "${a[@]}" == -Xmx ]]; then b; fi
@@ -474,6 +483,7 @@ CLASSES = 'a=(1 2)\ngrep "^$name[[:space:]]*$" b\ngrep "$name[^,]" "$name[0-9]"\
     [
         (ShellCheck, "SC1087", "a.sh", CLASSES, [4]),
         (ShellCheck, "SC2199", "a.sh", WHOLE_ARRAYS, [3]),
+        (ShellCheck, "SC2194", "a.sh", OTHERWISE, [6]),
         (Hadolint, "DL3064", "Dockerfile", SETTINGS, [4, 5]),
         (ShellCheck, "SC2068", "a.sh", SPLIT, [3, 9]),
         (Oxlint, "no-unreachable", "a.ts", CASES, [10]),
