@@ -199,13 +199,13 @@ class AttributePolicy(Struct, frozen=True):
         generated: path → whether ``.gitattributes`` of base marks it ``linguist-generated``; a path
             it says nothing about is not in here.
         directories: those of the changed files' directories that stand in base.
-        minified: the changed files with long lines in base, see ``without_version``.
+        minified: ``without_version`` of each changed file with long lines in base → if it is packed.
         beside: a changed file's path with ``.gz`` → its blob in head.
     """
 
     generated: Mapping[str, bool]
     directories: frozenset[str]
-    minified: frozenset[str]
+    minified: Mapping[str, bool]
     beside: Mapping[str, str | None]
 
 
@@ -246,13 +246,13 @@ def _generated(
     if marked is not None:
         return MARKED if marked else None
     by_name, runs = _MINIFIED.search(file.path), not file.path.endswith(".css")
-    if new.long_lines and (by_name or _NAMED_ANEW.search(file.path)):
-        before = without_version(file.path) in policy.minified or (old and old.long_lines)
-        if by_name or before:
-            return f"{GENERATED}minified" if before or not runs else _WHYS["newly_minified"]
+    before = without_version(file.path) in policy.minified or (old and old.long_lines)
+    packed = policy.minified.get(without_version(file.path)) or (old and old.packed)
+    if new.long_lines and (by_name or (before and _NAMED_ANEW.search(file.path))):
+        return f"{GENERATED}minified" if before or not runs else _WHYS["newly_minified"]
     bundled = new.size > LONG_BUNDLE and runs
-    if new.packed and _BUNDLE.search(file.path) and ((old and old.packed) or bundled):
-        return f"{GENERATED}minified" if old and old.packed else _WHYS["newly_minified"]
+    if new.packed and _BUNDLE.search(file.path) and (packed or bundled):
+        return f"{GENERATED}minified" if packed else _WHYS["newly_minified"]
     if old and old.generated and new.generated:
         return f"{GENERATED}its header says so, in base as well"
     return None
@@ -307,6 +307,8 @@ def _as_binary(file: ChangedFile, old: ContentInfo | None, new: ContentInfo) -> 
     skip, gap = new.binary or "", new.binary == _WHYS["wide"] and not broken_image
     if file.only_moved:
         return replace(file, kind="binary", skip=_WHYS["moved"])
+    if "lock_files" in path_kinds(file.path) and new.binary == "binary":
+        return replace(file, kind="binary", skip=LOCK_FILE)
     if new.packs == PUBLISHED:  # as little to read in it as in an image
         return replace(file, kind="media", skip=_WHYS["wrapper"])
     if file.new_blob and old and is_text(file.path, old) and 0 < old.size <= BIG_FILE_BYTES:

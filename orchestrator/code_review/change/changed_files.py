@@ -158,14 +158,14 @@ async def describe(objects: Objects, base_tree: str, files: Sequence[ChangedFile
     )
     stood = frozenset(path for path in vendored & stand.keys() if stand[path].kind == "tree")
     minified = {
-        without_version(file.old_path or file.path)
+        without_version(file.old_path or file.path): old.packed
         for file in files
         if (old := looks.get(file.old_blob or "")) and old.long_lines
     }
     # Where nothing but code of others changes, the change is about it.
     alone = len(files) <= MAX_VENDORED_READ and stood.issuperset(map(vendored_directory, paths))
     beside = {f"{file.path}.gz": file.new_blob for file in files}
-    policy = AttributePolicy(marked, frozenset() if alone else stood, frozenset(minified), beside)
+    policy = AttributePolicy(marked, frozenset() if alone else stood, minified, beside)
     return [classify(file, looks, policy) for file in files], looks
 
 

@@ -398,8 +398,12 @@ async def test_a_translation_of_qt_is_no_typescript(review):
 async def test_lock_files_keep_their_line_numbers(review):
     before = "".join(f"package-{n} 1.0 sha256:{n:064x}\n" for n in range(30_000))
     after = before.replace(" 1.0 ", " 2.0 ", 100)
-    files = await review({"poetry.lock": before}, {"poetry.lock": after, "sub/go.sum": "x\n"})
+    binary = "#!/usr/bin/env bun\nbun-lockfile\0\0"
+    head = {"poetry.lock": after, "sub/go.sum": "x\n", "bun.lockb": binary, "bun": binary}
+    files = await review({"poetry.lock": before}, head)
     assert files["poetry.lock"].skip == files["sub/go.sum"].skip == "lock file"
+    assert (files["bun.lockb"].skip, files["bun.lockb"].gap) == ("lock file", False)
+    assert files["bun"].gap
     assert files["poetry.lock"].added == tuple(range(1, 101))
     for name in ("package-lock.json", "uv.lock", "Cargo.lock", "yarn.lock"):
         assert "lock_files" in path_kinds(name)
@@ -423,6 +427,8 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
             "js/b-1.2.0/b.min.js": "plain()\n",
             "js/c-Ab3dEf9h.js": "".join(map(str, range(2000, 2200))),
             "js/d-AbcdEfgh.js": "".join(map(str, range(4000, 4200))),
+            "www/pure-3.4.1.js": "f();" * 1_600,
+            "www/long-3.4.1.js": "f();\n" * 30 + "g();" * 900,
             "www/main.js": "f();" * 900,
             "www/one.js": "f();\n" * 30 + "g();" * 900,
         },
@@ -447,6 +453,8 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
             "js/c-Xy7_wV2k.js": "".join(map(str, range(300))),
             "js/d-XyzwVkQ_.js": "".join(map(str, range(400))),
             "js/e-MyWidget.js": "".join(map(str, range(500))),
+            "www/pure-3.4.12.js": "h();" * 1_500,
+            "www/long-3.4.12.js": "h();" * 1_500,
             "www/main.js": "h();" * 900,
             "www/new.js": "h();" * 900,
             "www/packed.js": "h();" * 1_500,
@@ -464,6 +472,8 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
     bundles |= {"js/c-Ab3dEf9h.js": False}  # deleted
     bundles |= {"js/d-AbcdEfgh.js": False, "js/d-XyzwVkQ_.js": False}  # deleted, and built again
     bundles |= {"www/main.js": False, "www/packed.js": True, "lib.min.css": False}
+    bundles |= {"www/pure-3.4.1.js": False, "www/pure-3.4.12.js": False}
+    bundles |= {"www/long-3.4.12.js": True}
     assert minified == {"lib.min.js": True, "old.min.js": False, **bundles}
     assert (files["js/a-1.2.0/a.min.js"].skip or "").startswith("vendored: js/a-1.2.0/")
     for name in (
