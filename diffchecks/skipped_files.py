@@ -199,7 +199,7 @@ class AttributePolicy(Struct, frozen=True):
         generated: path → whether ``.gitattributes`` of base marks it ``linguist-generated``; a path
             it says nothing about is not in here.
         directories: those of the changed files' directories that stand in base.
-        minified: ``without_version`` of each changed file with long lines in base → if it is packed.
+        minified: ``without_version`` of a changed file with long lines in base → whether packed.
         beside: a changed file's path with ``.gz`` → its blob in head.
     """
 
