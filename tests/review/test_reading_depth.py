@@ -274,6 +274,18 @@ async def test_a_submodule_alone_never_merges(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("was", "now", "status"), [("g(1)", "g(2)", "complete"), ("::this.h", "::this.i", "incomplete")]
+)
+async def test_a_change_beside_what_no_grammar_parses_in_base_is_read(
+    tmp_path: Path, was: str, now: str, status: str
+) -> None:
+    text = "function f(a) {\n  g(1);\n}\n\n\nclass A { r() { return <B on={::this.h}/>; } }\n"
+    verdict = await review(change(tmp_path, {"a.js": text}, {"a.js": text.replace(was, now)}))
+    assert verdict.status == status
+    assert "cannot parse line 6" in str(verdict.skipped)
+
+
+@pytest.mark.parametrize(
     ("link", "target", "status"),
     [
         ("CLAUDE.md", "README.md", "complete"),

@@ -11,7 +11,7 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from diffchecks.check_io import BASE_DOES_NOT_PARSE, NOTHING_TO_COMPARE, RawFinding
+from diffchecks.check_io import BASE_DOES_NOT_PARSE, NOT_PARSED, NOTHING_TO_COMPARE, RawFinding
 from diffchecks.data_files import vocabulary
 from diffchecks.file_patterns import TEMPLATE_DIRECTORY
 from diffchecks.jobs import ChangedFile
@@ -48,6 +48,7 @@ A = TypeVar("A", bound=SideAnalyzer | ChangeAnalyzer)
 
 TEMPLATE = "it looks like a template"
 PLACE = re.compile(r":|\blines?\b")  # what follows in a reason says where
+_HOLE = re.compile(rf"{NOT_PARSED} lines? (\d+(?:, \d+)*)(?=;|$)")
 SECONDS = 120.0
 AROUND_PROGRAMS = 120.0
 """Seconds for what is around programs of base: exporting both sides, and the check."""
@@ -366,12 +367,22 @@ class SideTool(Analysis[SideAnalyzer]):
             )
         error = head.error or (base.error if head.findings else None)
         deleted = frozenset(file.path for file in scope.files if file.status == "deleted")
-        examined = frozenset[str]() if error else head.examined | deleted
         gaps, known = self._split_gaps(analyzer, head, head_side, unread)
+        examined = head.examined | deleted | self._read_around(known)
         # What is no path of base is the analyzer itself, which failed there.
         known = {**{n: w for n, w in base.gaps.items() if n not in base_paths}, **known}
-        ended = replace(head, examined=examined, gaps={**unwritten, **gaps}, error=error)
+        ended = replace(head, gaps={**unwritten, **gaps}, error=error)
+        ended = replace(ended, examined=frozenset() if error else examined)
         return _result_of(workspace, analyzer, ended, scope, introduced, known)
+
+    def _read_around(self, known: Mapping[str, str]) -> set[str]:
+        """The files of which the change touches no line that a grammar could not parse."""
+        holes = ((path, _HOLE.match(why)) for path, why in known.items())
+        return {
+            path
+            for path, hole in holes
+            if hole and self._workspace.added(path).isdisjoint(map(int, hole[1].split(", ")))
+        }
 
     def _split_gaps(
         self, analyzer: SideAnalyzer, head: AnalyzerReport, side: Side, unread: Mapping[str, str]
