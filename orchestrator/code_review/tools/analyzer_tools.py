@@ -48,7 +48,7 @@ A = TypeVar("A", bound=SideAnalyzer | ChangeAnalyzer)
 
 TEMPLATE = "it looks like a template"
 PLACE = re.compile(r":|\blines?\b")  # what follows in a reason says where
-_HOLE = re.compile(rf"{NOT_PARSED} lines? (\d+(?:, \d+)*)(?=;|$)")
+_HOLE = re.compile(rf"{NOT_PARSED} lines? (\d+(?:, \d+)*)(?=; base's)")
 SECONDS = 120.0
 AROUND_PROGRAMS = 120.0
 """Seconds for what is around programs of base: exporting both sides, and the check."""
