@@ -41,6 +41,7 @@ OF_ERRORS = "class ErrorsController < ApplicationController\n  skip_before_actio
 # Base, a quiet head, one that is told of, and the rule.
 CONNECT = "defmodule A do\n  def f(s), do: :ssl.connect(s, [verify: {}])\nend\n"
 NAMED = "class A {{ void F() {{ {}; }} }}\n"
+QUERY = 'package a\n\nfunc f(args []any) {{\n\tq += " AND b LIKE {}\n}}\n'
 STATEMENTS = """package a
 
 func f(db *store, u user, id int) {{
@@ -50,6 +51,12 @@ func f(db *store, u user, id int) {{
 }}
 """
 CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
+    "a placeholder whose number is reckoned": (
+        {"a.go": QUERY.format('$1"')},
+        {"a.go": QUERY.format('$" + strconv.Itoa(len(args)+1)')},
+        {"a.go": QUERY.format('" + name')},
+        "security.unsafe-replacement",
+    ),
     "what a helper for markup encodes": (
         {},
         {"a.js": "function f(scope) {\n  $('#a').append('<b>' + htmlEncode(scope) + '</b>');\n}\n"},
