@@ -384,3 +384,8 @@ def test_a_defect_of_a_condition_that_is_edited_is_not_new(comes: str, told: int
         for parts in (['"$b" != "flush" && "$b" != "help"'], [comes, comes][: 1 + ("a" in comes)])
     )
     assert len(find_new(was, now, [])) == told
+
+
+def test_fixed_names_of_one_script_are_one_finding(tmp_path: Path) -> None:
+    script = "curl -o /tmp/a.deb https://a.test/a.deb\ncurl -o /tmp/b.deb https://a.test/b.deb\n"
+    assert found(tmp_path, {}, {"a.sh": script}) == ["security.temp-name"]
