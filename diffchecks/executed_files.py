@@ -218,7 +218,12 @@ def _later(language: str, path: str, line: str, lines: list[str]) -> str:
 
 
 def _does_nothing(language: str, data: bytes, new: Sequence[str], program: str) -> bool:
-    """Whether new lines only set variables, to constants, for a shell or make, or PHP prints it."""
+    """Whether new lines only set variables, to constants, for a shell or make, or PHP prints it.
+
+    Nor is markup a program of JavaScript, whose bundler hands it on as a text.
+    """
+    if language == "js":
+        return data.lstrip().startswith(b"<?xml")
     if language not in {"sh", "mk"}:
         return language == "php" and b"<?" not in data and "eval" not in program
     sets = all(map(_PATTERNS["setting"].fullmatch, new))

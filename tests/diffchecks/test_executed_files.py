@@ -95,6 +95,7 @@ def test_a_text_that_is_run_is_a_gap(
         ("a.sh", ". ./Gemfile.local", "Gemfile.local", CODE),
         ("a.py", "subprocess.run(['python', '-m', 'json.tool', 'x.txt'])", "x.txt", CODE),
         ("a.js", "require('./x.svg')", "x.svg", "<svg/>"),
+        ("a.js", "require('./x.bpmn')", "x.bpmn", "<?xml version='1.0'?>\n<a/>\n"),
         ("a.js", "fs.readFileSync('x.txt')", "x.txt", CODE),
         ("a.rs", 'grass::include!("x.scss");', "x.scss", "a { color: red }"),
         ("a.c", '#include "x.inc"', "x.inc", "{1, 2}"),
