@@ -73,7 +73,11 @@ def run(job: DependenciesJob) -> CheckReply:
     deleted = (file.path for file in job.files if file.status == "deleted")
     gone = (find_manifest(job.base_root, path) for path in deleted)
     before = [*(in_base for *_, in_base, _ in sides), *gone]
-    known = {(in_base.ecosystem, name) for in_base in before for name in in_base.dependencies}
+    known = {
+        (in_base.ecosystem, name): dependency
+        for in_base in before
+        for name, dependency in in_base.dependencies.items()
+    }
     for head, added, in_base, in_head in sides:
         reply.findings.extend(
             finding
@@ -82,7 +86,7 @@ def run(job: DependenciesJob) -> CheckReply:
             if finding.code != "floating-source"
             or finding.key not in at_commits.get(dirname(head.path), ())
         )
-        known |= {(in_head.ecosystem, name) for name in in_head.dependencies}
+        known |= {(in_head.ecosystem, name): one for name, one in in_head.dependencies.items()}
     reply.findings.extend(locked)
     reply.gaps.update(job.advisory_gaps)
     if job.advisories:
@@ -125,7 +129,7 @@ def _compare(
     added: Collection[int],
     before: Manifest,
     after: Manifest,
-    known: Collection[tuple[str, str]],
+    known: Mapping[tuple[str, str], Dependency],
 ) -> Iterator[RawFinding]:
     """Findings for what is new in a manifest; ``known``: dependencies of all manifests in base."""
 
@@ -134,10 +138,11 @@ def _compare(
         return RawFinding(code, head.path, line, message, key=key)
 
     for name, dependency in after.dependencies.items():
-        is_new = (after.ecosystem, name) not in known
+        elsewhere = known.get((after.ecosystem, name))
+        moved = elsewhere if elsewhere and elsewhere.source == dependency.source else None
         for code, message in (
-            *(_judge_new(after.ecosystem, dependency, before is NOTHING) if is_new else ()),
-            *_judge_versions(dependency, before.dependencies.get(name)),
+            *(_judge_new(after.ecosystem, dependency, before is NOTHING) if not elsewhere else ()),
+            *_judge_versions(dependency, before.dependencies.get(name, moved)),
         ):
             of_version = code == "loosened" and dependency.version_name
             spec = dependency.spec.lstrip("=")

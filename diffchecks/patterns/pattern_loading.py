@@ -8,6 +8,7 @@ A file holds:
                quarter of a file without prefilter
     macros     true: what the parser skips or inserts is read, unless it holds a call, text or an
                assignment
+    branches   true: where the grammar fails, each branch of `#if` is read apart, as with macros
     holes      expression: valid text that the grammar cannot parse, its group or all of it -> a
                character to put for each of its own, where fewer lines are unread with it
     comments   rule for what is blank to all patterns but those whose rule names a kind of comment
@@ -137,6 +138,7 @@ class PatternFile(Struct, frozen=True):
     prefilter: bool
     tolerant: bool
     macros: bool
+    branches: bool
     holes: Mapping[str, str]
     comments: Mapping[str, Any]
     scopes: frozenset[str]

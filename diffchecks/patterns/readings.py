@@ -83,7 +83,8 @@ def without_comments(reading: Reading, language: PatternFile) -> Reading:
 
 def _branches(reading: Reading, language: PatternFile) -> Iterator[Reading]:
     """A reading again with the first, then the last branch of each of its conditions."""
-    if language.macros and (reading.unread or reading.root.find({"rule": _SPLIT})):  # type: ignore[call-overload]
+    split = language.macros and reading.root.find({"rule": _SPLIT})  # type: ignore[call-overload]
+    if split or (reading.unread and (language.macros or language.branches)):
         for last in (False, True):
             kept, dropped = _keep_branches(reading.text, last=last)
             yield _read(kept, reading.lost | dropped, [reading.grammar], language)

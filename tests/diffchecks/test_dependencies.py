@@ -167,6 +167,16 @@ def test_a_dependency_that_moved_to_another_manifest_is_not_new(tmp_path: Path) 
     assert look(tmp_path, base, head).findings == []
 
 
+def test_a_source_that_moved_to_another_manifest_is_not_new(tmp_path: Path) -> None:
+    base = {"requirements.txt": "a==1\nb @ git+https://example.invalid/b@main\n"}
+    base["pyproject.toml"] = PROJECT.format("")
+    for branch, told in (("main", []), ("other", ["floating-source"])):
+        moved = PROJECT.format(f'"b @ git+https://example.invalid/b@{branch}"')
+        head = {"requirements.txt": "a==1\n", "pyproject.toml": moved}
+        found = look(tmp_path / branch, base, head)
+        assert [one.code for one in found.findings] == told
+
+
 def test_a_dependency_that_moved_out_of_a_deleted_manifest_is_not_new(tmp_path: Path) -> None:
     was = {"requirements/dev.in": "a==1\nb\n", "pyproject.toml": PROJECT.format("")}
     now = {"requirements/tests.in": "a==1\n", "pyproject.toml": PROJECT.format('"b==1", "c==1"')}

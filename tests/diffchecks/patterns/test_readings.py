@@ -49,6 +49,14 @@ def test_a_header_of_cpp_is_parsed_as_c_once_and_read_by_branch_before_anything_
     assert parsed == ["c", "cpp", "cpp", "cpp"]
 
 
+def test_a_class_of_csharp_that_depends_on_a_platform_is_read_by_branch() -> None:
+    text = "#if NET\n[Skip]\n#endif\nclass A {\n  void F() {\n#if NET\n    if (a) {\n#else\n"
+    text += "    if (b) {\n#endif\n      g();\n    }\n  }\n}\n"
+    language = load_language(FILES, ".cs")
+    assert language is not None
+    assert not unread_lines(read_program(Source("a.cs", text.encode()), language))
+
+
 @pytest.mark.parametrize(
     ("path", "text", "mark"),
     [
