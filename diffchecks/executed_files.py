@@ -73,11 +73,14 @@ def run(job: ExecutedFilesJob) -> CheckReply:
             new = _changed_lines(job, files[path], wanted[path])
             if path in {program, *gaps} or _does_nothing(language, wanted[path], new, text):
                 continue
-            as_shell = find_in_shell(Source(path, wanted[path])) if language == "sh" else None
+            file, as_shell = files[path], None
+            if language == "sh":
+                anew = range(wanted[path].count(b"\n") + 2) if file.old_path != path else file.added
+                as_shell = find_in_shell(Source(path, wanted[path]), anew)
             if as_shell is None:
                 gaps[path] = f"{program}:{why}"
             else:
-                read[path] = [raw for raw in as_shell if raw.line in files[path].added]
+                read[path] = [raw for raw in as_shell if raw.line in file.added]
     findings = [raw for path in sorted(read.keys() - gaps) for raw in read[path]]
     return CheckReply(findings, sorted(read.keys() - gaps), gaps)
 

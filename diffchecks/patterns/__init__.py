@@ -7,7 +7,7 @@ their schema. ast-grep's wheel contains the grammars; a file that its grammar ca
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
@@ -289,26 +289,29 @@ def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]
     return fits
 
 
-def find_in_shell(source: Source) -> list[RawFinding] | None:
-    """What is dangerous in a file that a shell reads; None: its grammar cannot read all of it."""
-    script = Source(f"{source.path}.sh", source.data)
+def find_in_shell(source: Source, added: Collection[int]) -> list[RawFinding] | None:
+    """What is dangerous in a file that a shell reads; None: its grammar cannot read added lines."""
+    script, found = Source(f"{source.path}.sh", source.data), list[RawFinding]()
     language = load_language(_SHIPPED, script.suffix)
-    if language is None or not is_read_by_grammar(script):
+    if language is None or not _holes(script, language).isdisjoint(added):
         return None
     codes = shipped_rules().codes("patterns", "security")
-    with suppress(NotApplicable):
-        found = _found(Program(script, language), codes)
-        return [_by_origin(replace(raw, path=source.path), script) for raw in found]
-    return []
+    with suppress(NotApplicable, Gap):
+        for raw in _found(Program(script, language), codes):
+            found.append(_by_origin(replace(raw, path=source.path), script))
+    return found
 
 
 def is_read_by_grammar(source: Source) -> bool:
     """Whether a grammar reads every line of a program as it stands."""
     language = load_language(_SHIPPED, source.suffix)
-    if language is None:
-        return False
+    return language is not None and not _holes(source, language)
+
+
+def _holes(source: Source, language: PatternFile) -> set[int]:
+    """The lines of a program that its grammar cannot read as they stand, from 1."""
     as_it_stands = replace(language, holes={}, macros=False)
-    return not unread_lines(read_program(source, as_it_stands))
+    return {line + 1 for line in unread_lines(read_program(source, as_it_stands))}
 
 
 def _likely(patterns: Iterable[Pattern], source: Source) -> list[Pattern]:

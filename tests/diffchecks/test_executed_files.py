@@ -84,6 +84,18 @@ def test_a_text_that_is_run_is_a_gap(
         assert (reply.gaps, reply.examined) == ({}, [path])
 
 
+@pytest.mark.parametrize(("added", "gaps"), [(1, []), (2, ["prompt"])])
+def test_what_a_shell_reads_beside_an_untouched_hole_is_read(
+    tmp_path: Path, added: int, gaps: list[str]
+) -> None:
+    for name, text in (("a.sh", ". ./prompt\n"), ("prompt", "a=$(b c)\nd=${e:$f))}\n")):
+        (tmp_path / name).write_text(text)
+    files = [{"path": "prompt", "old_path": "prompt", "added": [added], "removed": []}]
+    job = {"head_root": str(tmp_path), "files": files, "texts": ["prompt"], "programs": ["a.sh"]}
+    reply = run_check(executed_files.run, job)
+    assert (list(reply.gaps), reply.examined) == (gaps, [] if gaps else ["prompt"])
+
+
 @pytest.mark.parametrize(
     ("program", "line", "path", "text"),
     [
@@ -95,6 +107,9 @@ def test_a_text_that_is_run_is_a_gap(
         ("a.sh", ". ./Gemfile.local", "Gemfile.local", CODE),
         ("a.py", "subprocess.run(['python', '-m', 'json.tool', 'x.txt'])", "x.txt", CODE),
         ("a.js", "require('./x.svg')", "x.svg", "<svg/>"),
+        ("a.js", "require('fs').readFileSync('x.pem')", "x.pem", CODE),
+        ("a.py", "# runs of pip-compile (without a x.txt)", "x.txt", CODE),
+        ("a.py", 'X = """\nruns of pip-compile (without x.txt)\n"""', "x.txt", CODE),
         ("a.js", "require('./x.bpmn')", "x.bpmn", "<?xml version='1.0'?>\n<a/>\n"),
         ("a.js", "fs.readFileSync('x.txt')", "x.txt", CODE),
         ("a.rs", 'grass::include!("x.scss");', "x.scss", "a { color: red }"),
