@@ -42,6 +42,8 @@ OF_ERRORS = "class ErrorsController < ApplicationController\n  skip_before_actio
 CONNECT = "defmodule A do\n  def f(s), do: :ssl.connect(s, [verify: {}])\nend\n"
 NAMED = "class A {{ void F() {{ {}; }} }}\n"
 QUERY = 'package a\n\nfunc f(args []any) {{\n\tq += " AND b LIKE {}\n}}\n'
+MEASURED = 'void f(char *b) {{\n  char *a = malloc({});\n  sprintf(a, "%s.tmp", b);\n}}\n'
+STARTED = 'class A {{ void F(string p, string q) {{ Process.Start("cmd", $"/c {}"); }} }}\n'
 STATEMENTS = """package a
 
 func f(db *store, u user, id int) {{
@@ -51,6 +53,18 @@ func f(db *store, u user, id int) {{
 }}
 """
 CHANGES: dict[str, tuple[Files, Files, Files, str]] = {
+    "a text for which a buffer is measured": (
+        {},
+        {"a.c": MEASURED.format("snprintf(NULL, 0, \"%s.tmp\", b) + 1")},
+        {"a.c": MEASURED.format("16")},
+        "security.buffer-overflow",
+    ),
+    "quotes around what a command has in base": (
+        {"A.cs": STARTED.format("start {p}")},
+        {"A.cs": STARTED.format('start \\"{p}\\"')},
+        {"A.cs": STARTED.format('start \\"{p}\\" {q}')},
+        "security.command-built",
+    ),
     "a placeholder whose number is reckoned": (
         {"a.go": QUERY.format('$1"')},
         {"a.go": QUERY.format('$" + strconv.Itoa(len(args)+1)')},
