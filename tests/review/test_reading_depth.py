@@ -53,7 +53,7 @@ SETTINGS = (
     ".tool-versions", ".env.example", "a.properties", "data.csv", "api.proto", "q.graphql",
     "eol.db", "words.list", "map.tmx", "cube.obj", "dark.theme", "log4j.xml", "App.csproj", "nginx.conf", "Caddyfile", "schema.prisma", "tox.ini", "App.sln",
     "Directory.Packages.props", "phpstan.neon.dist", ".clang-format", ".prettierrc", "VERSION", "logo.svg",
-    "tests/__snapshots__/a.snap", "de.xlf", "man/a.1", "htop.1", "htop.1.in", "newsfragments/1.bugfix", "LICENSE.MIT",
+    "tests/__snapshots__/a.snap", "de.xlf", "man/a.1", "htop.1.in", "newsfragments/1.bugfix", "LICENSE.MIT",
     ".swcrc", ".babelrc", "a.json5", "redis.conf", "my.cnf", "haproxy.cfg", "uwsgi.ini", "META-INF/MANIFEST.MF",
     ".gitmodules", ".env", ".env.production", ".htaccess", "a.entitlements", "app.Dockerfile.dockerignore",
     "helmfile.yaml.gotmpl", "config.yml.example", "app.config", "ca.crt", "CNAME", "site.webmanifest",
