@@ -36,7 +36,11 @@ SAMPLES: dict[str, tuple[str, str, str]] = {
             "      - run: 'echo \"a\" ${{ github.event.pull_request.title || ''b'' }}'  # c\n",
             "pull_request_target",
         ),
-        _steps("      - run: 'make ${{ inputs.dry && ''-n'' || '''' }}'\n", "workflow_dispatch"),
+        _steps(
+            "      - run: 'make ${{ inputs.dry && ''-n'' || '''' }}'\n"
+            "      - run: git fetch origin ${{ github.event.pull_request.base.ref }}\n",
+            "pull_request_target",
+        ),
     ),
     "dangerous-triggers": (
         CI,
