@@ -70,13 +70,14 @@ def run(job: ExecutedFilesJob) -> CheckReply:
         named = [path for token in sorted(tokens) for path in by_token[token]]
         left = [path for path in named if path not in gaps and path != program]
         for path, language, why in (*_executions(program, text, left), *_globs(text, wanted)):
-            new = _changed_lines(job, files[path], wanted[path])
-            if path in {program, *gaps} or _does_nothing(language, wanted[path], new, text):
+            file, data, as_shell = files[path], wanted[path], None
+            if path in {program, *gaps} or (language == "sh" and path in read):
                 continue
-            file, as_shell = files[path], None
+            if _does_nothing(language, data, _changed_lines(job, file, data), text):
+                continue
             if language == "sh":
-                anew = range(wanted[path].count(b"\n") + 2) if file.old_path != path else file.added
-                as_shell = find_in_shell(Source(path, wanted[path]), anew)
+                anew = range(data.count(b"\n") + 2) if file.old_path != path else file.added
+                as_shell = find_in_shell(Source(path, data), anew)
             if as_shell is None:
                 gaps[path] = f"{program}:{why}"
             else:

@@ -79,7 +79,8 @@ def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFindin
         words = [word for word in words if not word.isascii()]
         mixed = [(word, other) for word in words if (other := _mixed(word))]
         prose = is_test(path) and len(words) - len(mixed) > _PROSE
-        for word, other in [] if prose else mixed[:1]:
+        if mixed and not prose:
+            word, other = mixed[0]
             what = f"{word!r} mixes Latin with {other.title()} look-alike letters"
             yield RawFinding("mixed-script", path, number, what, confidence=0.8)
 

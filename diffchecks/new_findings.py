@@ -219,6 +219,7 @@ def _without_edited(
 
 
 def _is_edited(old: RuledFinding, finding: RuledFinding) -> bool:
+    """Whether they are one command or connection, of which no variable is new in head."""
     (before, had), (rule, raw) = old, finding
     script = raw.code.startswith(("shell-", "SC"))
     same = (before.id, had.code, had.path, had.message) == (

@@ -202,7 +202,7 @@ def commands_in(source: Source) -> str | None:
         return extract_make_commands(path, source.text)
     if is_gitlab_file(source.path) or is_workflow_file(source.path):
         return extract_pipeline_commands(source.path, source.text)
-    if source.path.endswith((".spec", ".spec.in")):
+    if matches(source.path, file_names("recipes")):
         return extract_recipe(source.text)
     if has_configured_commands(source.path):
         return extract_configured_commands(source.path, source.text)

@@ -83,8 +83,8 @@ def without_comments(reading: Reading, language: PatternFile) -> Reading:
 
 def _branches(reading: Reading, language: PatternFile) -> Iterator[Reading]:
     """A reading again with the first, then the last branch of each of its conditions."""
-    split = language.macros and reading.root.find({"rule": _SPLIT})  # type: ignore[call-overload]
-    if split or (reading.unread and (language.macros or language.branches)):
+    unread = bool(reading.unread) and (language.macros or language.branches)
+    if unread or (language.macros and reading.root.find({"rule": _SPLIT})):  # type: ignore[call-overload]
         for last in (False, True):
             kept, dropped = _keep_branches(reading.text, last=last)
             yield _read(kept, reading.lost | dropped, [reading.grammar], language)

@@ -50,9 +50,12 @@ def list_readers(repo: Path | None) -> Readers:
         built_in = replace(catalog.settings, analyzers={}, tests=None, typecheck=None)
         inputs = ToolInputs(workspace, new_pool(), built_in, IterationFocus(), (), data)
         built = build(inputs, replace(catalog.tool_policy, plugins=()))
-        tools = [tool for tool in built if isinstance(tool, Analysis)]
-        # What reads a file whatever its name is, since a program runs it, tells of no language.
-        tools = [tool for tool in tools if not tool.reads("a.unknown")]
+        tools = [
+            tool
+            for tool in built
+            # What reads a file whatever its name is, since a program runs it, tells of no language.
+            if isinstance(tool, Analysis) and not tool.reads("a.unknown")
+        ]
     found: dict[str, dict[str, list[str]]] = {}
     for language, entry in catalog.languages.languages.items():
         if entry.kind == "settings":  # as far as its text goes

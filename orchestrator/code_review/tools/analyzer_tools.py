@@ -371,8 +371,8 @@ class SideTool(Analysis[SideAnalyzer]):
         examined = head.examined | deleted | self._read_around(known)
         # What is no path of base is the analyzer itself, which failed there.
         known = {**{n: w for n, w in base.gaps.items() if n not in base_paths}, **known}
-        ended = replace(head, gaps={**unwritten, **gaps}, error=error)
-        ended = replace(ended, examined=frozenset() if error else examined)
+        examined = frozenset() if error else examined
+        ended = replace(head, examined=examined, gaps={**unwritten, **gaps}, error=error)
         return _result_of(workspace, analyzer, ended, scope, introduced, known)
 
     def _read_around(self, known: Mapping[str, str]) -> set[str]:
